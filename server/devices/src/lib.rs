@@ -1,0 +1,1 @@
+//! Where the harness runs; in this version the simulated device.

@@ -1,0 +1,3 @@
+//! The `hipsmith` program: one file per subcommand.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Rules: one file each, with documentation, check, fix and tests.

@@ -1,0 +1,1 @@
+//! Counters by kernel and source line: readers and the one model they fill.

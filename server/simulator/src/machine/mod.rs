@@ -1,0 +1,5 @@
+//! The state that instructions change.
+
+mod wave;
+
+pub use wave::{Mode, Wave};
