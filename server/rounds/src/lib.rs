@@ -3,6 +3,10 @@
 //! [`optimize`] is the whole interface: the command line and the language server call it with a
 //! [`Request`], watch [`Event`]s and get a [`Report`]. It blocks; callers run it off their async threads.
 
+pub mod journal;
+pub mod proposer;
+pub mod proposers;
+
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -146,6 +150,15 @@ pub enum Error {
     /// Anything else, as one sentence for the user.
     #[error("{0}")]
     Failed(String),
+}
+
+/// The SHA-256 of a text, in hexadecimal; journal and records know texts by it.
+pub fn hash(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// Run optimization rounds on one kernel.

@@ -1,0 +1,3 @@
+//! Sources of ideas behind the one trait [`crate::proposer::Proposer`].
+
+pub mod builtin;
