@@ -1,0 +1,29 @@
+// A finished job's diff, as two read-only documents that the editor compares.
+import * as vscode from "vscode";
+import type { Preview } from "./protocol";
+
+const scheme = "hipsmith-proposal";
+
+export class Proposals implements vscode.TextDocumentContentProvider {
+  private readonly texts = new Map<string, string>();
+
+  register(): vscode.Disposable {
+    return vscode.workspace.registerTextDocumentContentProvider(scheme, this);
+  }
+
+  provideTextDocumentContent(uri: vscode.Uri): string {
+    return this.texts.get(uri.toString()) ?? "";
+  }
+
+  async show(preview: Preview): Promise<void> {
+    const name = preview.uri.split("/").pop() ?? "kernel";
+    const side = (which: string, text: string) => {
+      const uri = vscode.Uri.from({ scheme, path: `/${preview.jobId}/${which}/${decodeURIComponent(name)}` });
+      this.texts.set(uri.toString(), text);
+      return uri;
+    };
+    const before = side("before", preview.oldText);
+    const after = side("after", preview.newText);
+    await vscode.commands.executeCommand("vscode.diff", before, after, `${decodeURIComponent(name)}: proposed by hipsmith`);
+  }
+}
