@@ -1,0 +1,123 @@
+-- The whole road in a real Neovim: fault, fix, optimization, progress, diff, accept, still compiling.
+-- Prints one line per step; any failure ends with exit code 1 and the step that failed.
+local file, kernel = vim.env.ROAD_FILE, vim.env.ROAD_KERNEL
+
+local function step(name, ok, detail)
+  io.stdout:write(('%s %s%s\n'):format(ok and 'ok' or 'FAILED', name, detail and (': ' .. detail) or ''))
+  if not ok then
+    io.stdout:write('messages: ' .. vim.fn.execute('messages') .. '\n')
+    vim.cmd('cquit 1')
+  end
+end
+
+local function wait(ms, condition)
+  return vim.wait(ms, condition, 20)
+end
+
+local function ours()
+  return vim.tbl_filter(function(d)
+    return d.source == 'hipsmith'
+  end, vim.diagnostic.get(0))
+end
+
+local function find(code)
+  for _, d in ipairs(ours()) do
+    if d.code == code then
+      return d
+    end
+  end
+end
+
+-- Answering the trust question is the person's part.
+local asked
+vim.fn.confirm = function(question)
+  asked = question
+  return 1
+end
+local progress = {}
+vim.api.nvim_create_autocmd('LspProgress', {
+  callback = function(event)
+    table.insert(progress, event.data.params.value)
+  end,
+})
+
+vim.cmd.edit(file)
+step('filetype', vim.bo.filetype == 'hip', vim.bo.filetype)
+step('server attached', wait(10000, function()
+  return #vim.lsp.get_clients({ name = 'hipsmith', bufnr = 0 }) == 1
+end))
+
+local rule = vim.env.ROAD_RULE
+step('diagnostic shown', wait(10000, function()
+  return find(rule) ~= nil
+end), rule)
+local fault = find(rule)
+step('diagnostic explains itself', #fault.message > 30, fault.message:gsub('\n', ' '))
+local before = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')
+vim.api.nvim_win_set_cursor(0, { fault.lnum + 1, fault.col })
+vim.lsp.buf.code_action({
+  apply = true,
+  context = { only = { 'quickfix' }, diagnostics = vim.lsp.diagnostic.from({ fault }) },
+  filter = function(action)
+    return action.isPreferred
+  end,
+})
+step('fix applied', wait(10000, function()
+  return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n') ~= before
+end))
+step('diagnostic gone', wait(10000, function()
+  return find(rule) == nil
+end))
+vim.cmd.write()
+
+vim.fn.search('\\<' .. kernel .. '\\>\\s*(', 'w')
+local finished
+vim.api.nvim_create_autocmd('User', {
+  pattern = 'HipsmithJob',
+  callback = function(event)
+    if vim.list_contains({ 'finished', 'failed', 'cancelled' }, event.data.state) then
+      finished = event.data
+    end
+  end,
+})
+vim.cmd('HipOptimize')
+step('asked for trust', wait(10000, function()
+  return asked ~= nil
+end))
+step('typing is not blocked while rounds run', wait(30000, function()
+  return #progress > 0
+end))
+step('job ended', wait(300000, function()
+  return finished ~= nil
+end))
+step('job won', finished.state == 'finished' and (finished.speedup or 0) > 1, vim.inspect(finished):gsub('%s+', ' '))
+local kinds = {}
+for _, value in ipairs(progress) do
+  kinds[value.kind] = (kinds[value.kind] or 0) + 1
+end
+step('progress seen', kinds.begin and (kinds.report or 0) > 0 and kinds['end'] ~= nil, vim.inspect(kinds):gsub('%s+', ' '))
+step('result at the kernel', wait(10000, function()
+  return find('optimization-result') ~= nil
+end), find('optimization-result') and find('optimization-result').message:gsub('\n', ' '))
+
+local buffer = vim.api.nvim_get_current_buf()
+local unchanged = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+vim.cmd('HipDiff')
+step('diff opened in a tab', wait(10000, function()
+  return #vim.api.nvim_list_tabpages() == 2 and vim.wo.diff
+end))
+step('nothing changed before accept', table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n') == unchanged)
+vim.api.nvim_feedkeys('a', 'mx', false)
+step('accepted', wait(10000, function()
+  return table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n') ~= unchanged
+end))
+step('result taken away', wait(10000, function()
+  return find('optimization-result') == nil
+end))
+vim.api.nvim_buf_call(buffer, vim.cmd.write)
+local built = vim.system({ 'hipcc', '--offload-arch=gfx906', '-O2', '-c', file, '-o', file .. '.o' }, { text = true }):wait()
+step('still compiles', built.code == 0, built.stderr:sub(1, 300))
+vim.cmd('checkhealth hipsmith')
+local health = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')
+step('checkhealth is clean', not health:find('ERROR') and health:find('hipsmith ') ~= nil)
+vim.cmd('qall!')
