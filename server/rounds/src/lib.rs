@@ -3,6 +3,8 @@
 //! [`optimize`] is the whole interface: the command line and the language server call it with a
 //! [`Request`], watch [`Event`]s and get a [`Report`]. It blocks; callers run it off their async threads.
 
+mod code_object;
+mod compile;
 pub mod journal;
 pub mod proposer;
 pub mod proposers;
