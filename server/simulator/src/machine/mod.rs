@@ -1,5 +1,7 @@
 //! The state that instructions change.
 
+mod code;
 mod wave;
 
-pub use wave::{Mode, Wave};
+pub(crate) use code::Code;
+pub use wave::{LANES, Mode, PRIVATE_APERTURE, SHARED_APERTURE, Wave};
