@@ -16,6 +16,7 @@
 //   fresh                  (in a case) load the module again first, so that device globals start anew
 //   buffer BYTES PATH      (in a case) an allocation and its contents; numbered from 0
 //   dump INDEX PATH        (in a case) where the allocation goes afterwards
+//   global SYMBOL PATH     (in a case) contents of a device variable before the launch
 //   launch GX GY GZ BX BY BZ LDS   (in a case) grid in workgroups, block in threads, dynamic LDS in bytes
 //   value HEX              (in a case) next kernel argument, by value
 //   pointer INDEX OFFSET   (in a case) next kernel argument, a pointer into a buffer
@@ -47,12 +48,18 @@ struct Argument {
   std::vector<unsigned char> bytes;
 };
 
+struct Global {
+  std::string symbol;
+  std::string from;
+};
+
 struct Case {
   std::string name;
   bool fresh = false;
   unsigned launch[7] = {0, 0, 0, 0, 0, 0, 0};
   std::vector<Buffer> buffers;
   std::vector<Argument> arguments;
+  std::vector<Global> globals;
 };
 
 std::ofstream result;
@@ -107,6 +114,14 @@ struct Device {
       if (b.bytes == 0) continue;
       check(hipMalloc(&b.at, b.bytes), "hipMalloc");
       check(hipMemcpy(b.at, bytes.data(), b.bytes, hipMemcpyHostToDevice), "hipMemcpy to the device");
+    }
+    for (const Global &g : c.globals) {
+      std::vector<char> bytes = contents(g.from);
+      hipDeviceptr_t at = nullptr;
+      size_t size = 0;
+      check(hipModuleGetGlobal(&at, &size, module, g.symbol.c_str()), "hipModuleGetGlobal");
+      if (size != bytes.size()) refuse(g.symbol + " has another size than the job says");
+      check(hipMemcpy(at, bytes.data(), size, hipMemcpyHostToDevice), "hipMemcpy to a device variable");
     }
     std::vector<void *> places;
     std::vector<void *> pointers(c.arguments.size());
@@ -188,6 +203,11 @@ int main(int argc, char **argv) {
       in >> index;
       if (!in || index >= c.buffers.size()) refuse("dump of an unknown buffer: " + line);
       c.buffers[index].to = rest(in);
+    } else if (word == "global") {
+      Global g;
+      in >> g.symbol;
+      g.from = rest(in);
+      c.globals.push_back(g);
     } else if (word == "launch") {
       for (unsigned &v : c.launch) in >> v;
       if (!in) refuse("bad launch: " + line);

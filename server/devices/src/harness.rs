@@ -41,6 +41,8 @@ pub struct Case {
     pub buffers: Vec<Vec<u8>>,
     /// Kernel arguments, in order.
     pub args: Vec<Arg>,
+    /// Device variables and their contents before the launch.
+    pub globals: Vec<(String, Vec<u8>)>,
     /// Load the code object again first.
     pub fresh: bool,
 }
@@ -167,6 +169,11 @@ pub fn run(
             std::fs::write(&path, bytes).map_err(anomaly)?;
             let _ = writeln!(text, "buffer {} {}", bytes.len(), path.display());
             let _ = writeln!(text, "dump {b} {}", out_file(c, b).display());
+        }
+        for (g, (name, bytes)) in case.globals.iter().enumerate() {
+            let path = work.path().join(format!("global-{c}-{g}"));
+            std::fs::write(&path, bytes).map_err(anomaly)?;
+            let _ = writeln!(text, "global {name} {}", path.display());
         }
         let ([gx, gy, gz], [bx, by, bz]) = (case.grid, case.block);
         let _ = writeln!(

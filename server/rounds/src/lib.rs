@@ -8,6 +8,8 @@ mod compile;
 pub mod journal;
 pub mod proposer;
 pub mod proposers;
+mod subject;
+mod verify;
 
 use std::path::PathBuf;
 
