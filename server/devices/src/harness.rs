@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hipsmith_process::{Cancel, Job};
+use hipsmith_profile::simulated::RunReport;
 use sha2::{Digest, Sha256};
 
 use crate::Failure;
@@ -65,8 +66,8 @@ pub struct Launches<'a> {
 pub struct Ran {
     /// Contents of every buffer afterwards, by case.
     pub buffers: Vec<Vec<Vec<u8>>>,
-    /// The device's report of the run, if it writes one: the file's text.
-    pub report: Option<String>,
+    /// The simulated device's report of the run; other devices write none.
+    pub report: Option<RunReport>,
     /// Wall-clock time of the process.
     pub wall: Duration,
 }
@@ -220,20 +221,15 @@ pub fn run(
     let (done, last) = finished(&result);
     if let Some(failed) = last.strip_prefix("failed ") {
         let code = failed.split_once(' ').map_or(failed, |(_, rest)| rest);
-        let detail = out.stderr_tail(40);
-        let detail = detail
-            .lines()
-            .find(|l| l.contains("hipsmith"))
-            .or(detail.lines().last())
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
+        let detail = RunReport::read(&report)
+            .ok()
+            .and_then(|r| r.faults.into_iter().next_back())
+            .map(|f| f.message);
         return Err(Failure::Kernel {
             case: done,
-            what: if detail.is_empty() {
-                format!("failed with {code}")
-            } else {
-                format!("failed with {code}: {detail}")
+            what: match detail {
+                Some(detail) => format!("failed with {code}: {detail}"),
+                None => format!("failed with {code}"),
             },
         });
     }
@@ -266,7 +262,7 @@ pub fn run(
     }
     Ok(Ran {
         buffers,
-        report: std::fs::read_to_string(&report).ok(),
+        report: RunReport::read(&report).ok(),
         wall: out.wall,
     })
 }

@@ -3,6 +3,7 @@
 //! The same harness binary runs on every device: a device only says which environment makes it so.
 
 pub mod harness;
+pub mod simulated;
 
 use hipsmith_process::Cancel;
 
