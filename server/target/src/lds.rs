@@ -191,7 +191,7 @@ fn is_sequential(addrs: &[u32; 64], bytes: u32) -> bool {
     // 12-byte rows are checked the long way: their lane groups are not consecutive.
     bytes.is_power_of_two()
         && bytes <= 16
-        && base % bytes == 0
+        && base.is_multiple_of(bytes)
         && base <= u32::MAX - 64 * bytes
         && addrs
             .iter()

@@ -1,0 +1,474 @@
+//! Preprocessor: which branches the chosen target compiles, and what macros there are.
+//!
+//! Names that neither the text, nor the options, nor the compiler for the target define count as undefined,
+//! as a compiler would have it. Conditions over names that come from system headers (`HIP_VERSION`) cannot be
+//! decided: all their branches stay active.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hipsmith_target::Target;
+
+use crate::expr::{Macro, Names, evaluate};
+use crate::lex::{
+    TokenKind, comment_end, is_ident, is_ident_start, literal_end, number_end, tokens,
+};
+use crate::mask::{MarkKind, builtin};
+
+/// Macros by name, with the offset from which each definition holds (`None`: undefined from there).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Macros {
+    by_name: HashMap<String, Vec<(usize, Option<Arc<Macro>>)>>,
+}
+
+impl Macros {
+    fn set(&mut self, name: &str, at: usize, value: Option<Arc<Macro>>) {
+        self.by_name
+            .entry(name.to_owned())
+            .or_default()
+            .push((at, value));
+    }
+    /// The definition that holds at `at`.
+    pub(crate) fn get(&self, name: &str, at: usize) -> Option<&Arc<Macro>> {
+        self.by_name
+            .get(name)?
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= at)?
+            .1
+            .as_ref()
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<Macro>)> {
+        self.by_name.iter().flat_map(|(name, all)| {
+            all.iter()
+                .filter_map(move |(_, m)| Some((name.as_str(), m.as_ref()?)))
+        })
+    }
+}
+
+/// What the preprocessor found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Preprocessed {
+    /// Code that the target does not compile, from the end of a conditional directive to the next one's `#`.
+    pub(crate) inactive: Vec<Range<usize>>,
+    /// Conditional directives (from `#` to the line's end) that were decided, and can be blanked for the grammar.
+    pub(crate) decided: Vec<Range<usize>>,
+    pub(crate) macros: Macros,
+    /// Names that stand for HIP words.
+    pub(crate) aliases: Vec<(String, Vec<MarkKind>)>,
+    /// Files included, as written between the quotes or angle brackets, and whether in quotes.
+    pub(crate) includes: Vec<(String, bool)>,
+}
+
+/// What the compiler for `target` defines, as far as HIP code asks for it.
+fn predefined(target: &Target) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = [
+        ("__HIP__", "1"),
+        ("__HIPCC__", "1"),
+        ("__HIP_PLATFORM_AMD__", "1"),
+        ("__HIP_PLATFORM_HCC__", "1"),
+        ("__HIP_DEVICE_COMPILE__", "1"),
+        ("__AMDGCN__", "1"),
+        ("__AMDGPU__", "1"),
+        ("__AMDGCN_WAVEFRONT_SIZE", "64"),
+        ("__AMDGCN_WAVEFRONT_SIZE__", "64"),
+        ("__GFX9__", "1"),
+        ("USE_ROCM", "1"),
+        ("__clang__", "1"),
+        ("__GNUC__", "4"),
+        ("__cplusplus", "201703L"),
+        ("__linux__", "1"),
+        ("__x86_64__", "1"),
+        ("__LP64__", "1"),
+    ]
+    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+    .into();
+    all.push((target.macro_name(), "1".to_owned()));
+    all
+}
+
+/// Defined by system headers, with values that we do not know.
+fn from_headers(name: &str) -> bool {
+    name.starts_with("HIP_VERSION")
+        || name.starts_with("ROCM_VERSION")
+        || name.starts_with("TORCH_HIP_VERSION")
+        || name.starts_with("__clang_m")
+        || name.starts_with("__has_")
+        || name.starts_with("__HIP_ARCH_")
+        || name.starts_with("HIPRT_")
+}
+
+struct Conditions<'a> {
+    macros: &'a Macros,
+}
+
+impl Names for Conditions<'_> {
+    fn find_macro(&self, name: &str) -> Option<Cow<'_, Macro>> {
+        self.macros
+            .get(name, usize::MAX)
+            .map(|m| Cow::Borrowed(m.as_ref()))
+    }
+    fn value(&self, _: &str) -> Option<i64> {
+        None
+    }
+    fn size_of(&self, _: &str) -> Option<u64> {
+        None
+    }
+    fn is_type(&self, _: &str) -> bool {
+        false
+    }
+    fn call(&self, _: &str, _: &[i64]) -> Option<i64> {
+        None
+    }
+    fn defined(&self, name: &str) -> Option<bool> {
+        if self.macros.get(name, usize::MAX).is_some() {
+            Some(true)
+        } else if from_headers(name) {
+            None
+        } else {
+            Some(false)
+        }
+    }
+    fn undefined(&self, name: &str) -> Option<i64> {
+        (!from_headers(name)).then_some(0)
+    }
+}
+
+/// One `#if` ... `#endif` that is open.
+struct Open {
+    /// Whether the surrounding code is active.
+    outer: bool,
+    /// Whether this branch is active.
+    active: bool,
+    /// Whether an earlier branch was certainly taken.
+    taken: bool,
+    /// Whether every condition so far could be decided.
+    decided: bool,
+    /// The directives' lines so far.
+    lines: Vec<Range<usize>>,
+}
+
+/// Run the preprocessor over `text`.
+pub(crate) fn preprocess(
+    text: &str,
+    target: &Target,
+    defines: &[(String, String)],
+) -> Preprocessed {
+    let s = text.as_bytes();
+    let mut out = Preprocessed::default();
+    for (name, body) in predefined(target).iter().chain(defines) {
+        let mac = Macro {
+            parameters: None,
+            body: body.clone(),
+            range: 0..0,
+        };
+        out.macros.set(name, 0, Some(Arc::new(mac)));
+    }
+    let mut stack: Vec<Open> = Vec::new();
+    let mut inactive_from: Option<usize> = None;
+    let mut line_start = true;
+    let mut i = 0;
+    while i < s.len() {
+        let b = s[i];
+        let active = stack.last().is_none_or(|o| o.active);
+        if b == b'\n' {
+            line_start = true;
+            i += 1;
+        } else if b == b'#' && line_start {
+            let end = directive_end(s, i);
+            directive(text, i..end, &mut stack, &mut out);
+            let now = stack.last().is_none_or(|o| o.active);
+            match (inactive_from, now) {
+                (None, false) => inactive_from = Some(end),
+                (Some(from), true) => {
+                    if from < i {
+                        out.inactive.push(from..i);
+                    }
+                    inactive_from = None;
+                }
+                _ => {}
+            }
+            i = end;
+        } else if let Some(end) = comment_end(s, i) {
+            i = end;
+        } else if !active {
+            // What is not compiled need not be C++: an apostrophe there starts no literal.
+            line_start &= b.is_ascii_whitespace();
+            i += 1;
+        } else {
+            line_start &= b.is_ascii_whitespace();
+            i = skip(s, i);
+        }
+    }
+    if let Some(from) = inactive_from
+        && from < s.len()
+    {
+        out.inactive.push(from..s.len());
+    }
+    // A conditional without its end keeps its lines: the reader should see the error where it is.
+    out.decided.sort_by_key(|r| r.start);
+    out
+}
+
+/// Past the literal, name, number or character at `i`.
+fn skip(s: &[u8], i: usize) -> usize {
+    let b = s[i];
+    if is_ident_start(b) || b == b'"' || b == b'\'' {
+        if let Some((end, _)) = literal_end(s, i) {
+            return end;
+        }
+        return i + s[i..]
+            .iter()
+            .position(|b| !is_ident(*b))
+            .unwrap_or(s.len() - i)
+            .max(1);
+    }
+    if b.is_ascii_digit() {
+        return number_end(s, i);
+    }
+    i + 1
+}
+
+/// End of the directive that starts at `i`, before its line break; continued lines belong to it.
+fn directive_end(s: &[u8], mut i: usize) -> usize {
+    while i < s.len() {
+        match s[i] {
+            b'\n' => return i,
+            b'\\' if s.get(i + 1) == Some(&b'\r') && s.get(i + 2) == Some(&b'\n') => i += 3,
+            b'\\' => i = (i + 2).min(s.len()),
+            _ => match comment_end(s, i) {
+                Some(end) => i = end,
+                None => i += 1,
+            },
+        }
+    }
+    s.len()
+}
+
+fn condition(text: &str, macros: &Macros) -> Option<bool> {
+    evaluate(text, &Conditions { macros }).map(|v| v != 0)
+}
+
+fn directive(text: &str, range: Range<usize>, stack: &mut Vec<Open>, out: &mut Preprocessed) {
+    let body = &text[range.clone()];
+    let toks = tokens(body);
+    let word = toks.get(1).map_or("", |t| t.text(body));
+    let rest_at = toks.get(1).map_or(body.len(), |t| t.range.end);
+    let rest = &body[rest_at..];
+    let active = stack.last().is_none_or(|o| o.active);
+    let whole = range.clone();
+    match word {
+        "if" | "ifdef" | "ifndef" => {
+            let value = if !active {
+                Some(false)
+            } else if word == "if" {
+                condition(rest, &out.macros)
+            } else {
+                let name = toks.get(2).map_or("", |t| t.text(body));
+                Conditions {
+                    macros: &out.macros,
+                }
+                .defined(name)
+                .map(|d| d == (word == "ifdef"))
+            };
+            stack.push(Open {
+                outer: active,
+                active: active && value != Some(false),
+                taken: value == Some(true),
+                decided: value.is_some(),
+                lines: vec![whole],
+            });
+        }
+        "elif" | "else" => {
+            let Some(open) = stack.last_mut() else { return };
+            let value = if word == "else" {
+                Some(true)
+            } else if open.taken || !open.outer {
+                Some(false)
+            } else {
+                condition(rest, &out.macros)
+            };
+            open.active = open.outer && !open.taken && value != Some(false);
+            open.taken |= value == Some(true);
+            open.decided &= value.is_some();
+            open.lines.push(whole);
+        }
+        "endif" => {
+            let Some(mut open) = stack.pop() else { return };
+            if open.decided {
+                open.lines.push(whole);
+                out.decided.append(&mut open.lines);
+            }
+        }
+        _ if !active => {}
+        "define" => define(body, range.start, &toks, out),
+        "undef" => {
+            if let Some(t) = toks.get(2) {
+                out.macros.set(t.text(body), range.end, None);
+            }
+        }
+        "include" => {
+            let rest = rest.trim();
+            let quoted = rest.starts_with('"');
+            let name = rest
+                .trim_start_matches(['"', '<'])
+                .split(['"', '>'])
+                .next()
+                .unwrap_or_default();
+            if !name.is_empty() {
+                out.includes.push((name.to_owned(), quoted));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn define(body: &str, at: usize, toks: &[crate::lex::Token], out: &mut Preprocessed) {
+    let Some(name) = toks.get(2).filter(|t| t.kind == TokenKind::Ident) else {
+        return;
+    };
+    let mut next = 3;
+    let mut parameters = None;
+    // A function-like macro's bracket follows its name at once.
+    if body[name.range.end..].starts_with('(') {
+        let mut names = Vec::new();
+        next = 4;
+        while let Some(t) = toks.get(next) {
+            next += 1;
+            match t.text(body) {
+                ")" => break,
+                "," => {}
+                p => names.push(p.to_owned()),
+            }
+        }
+        parameters = Some(names);
+    }
+    let replacement = &toks[next.min(toks.len())..];
+    let text: String = replacement
+        .iter()
+        .map(|t| t.text(body))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let name = name.text(body);
+    if parameters.is_none() {
+        let kinds = hip_words(replacement.iter().map(|t| t.text(body)), out);
+        if let Some(kinds) = kinds {
+            out.aliases.push((name.to_owned(), kinds));
+        }
+    }
+    let mac = Macro {
+        parameters,
+        body: text,
+        range: at..at + body.len(),
+    };
+    out.macros.set(name, at + body.len(), Some(Arc::new(mac)));
+}
+
+/// If the words are nothing but specifiers with a HIP word among them, the HIP words' kinds.
+fn hip_words<'a>(
+    words: impl Iterator<Item = &'a str>,
+    out: &Preprocessed,
+) -> Option<Vec<MarkKind>> {
+    let mut kinds = Vec::new();
+    let mut depth = 0usize;
+    for word in words {
+        match word {
+            "(" => depth += 1,
+            ")" => depth = depth.checked_sub(1)?,
+            _ if depth > 0 => {}
+            "inline" | "static" | "__inline__" | "__inline" | "extern" | "constexpr" => {}
+            _ => {
+                if let Some((kind, _)) = builtin(word.as_bytes()) {
+                    if kind == MarkKind::DynamicShared {
+                        return None;
+                    }
+                    kinds.push(kind);
+                } else {
+                    let (_, of_alias) = out.aliases.iter().rev().find(|(name, _)| name == word)?;
+                    kinds.extend(of_alias);
+                }
+            }
+        }
+    }
+    (!kinds.is_empty()).then_some(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hipsmith_target::default_target;
+    use proptest::prelude::*;
+
+    fn inactive(text: &str) -> Vec<&str> {
+        preprocess(text, default_target(), &[])
+            .inactive
+            .into_iter()
+            .map(|r| text[r].trim())
+            .collect()
+    }
+
+    #[test]
+    fn branches_for_the_target() {
+        assert_eq!(inactive("#if 0\ndon't\n#else\na\n#endif\n"), ["don't"]);
+        assert_eq!(
+            inactive("#ifdef __CUDA_ARCH__\nc\n#elif defined(__gfx928__)\nh\n#else\ne\n#endif"),
+            ["c", "e"]
+        );
+        assert_eq!(
+            inactive("#if __AMDGCN_WAVEFRONT_SIZE == 64\na\n#else\nb\n#endif"),
+            ["b"]
+        );
+        assert_eq!(
+            inactive("#if HIP_VERSION >= 60000000\na\n#else\nb\n#endif"),
+            [] as [&str; 0]
+        );
+        assert_eq!(
+            inactive("#define X 3\n#if X > 2 && !defined(Y)\na\n#else\nb\n#endif"),
+            ["b"]
+        );
+        assert_eq!(inactive("/*\n#if 0\n*/ a\n"), [] as [&str; 0]);
+        assert_eq!(
+            inactive("#if 0\n#if 1\na\n#else\nb\n#endif\nc\n#endif\nd"),
+            ["#if 1\na\n#else\nb\n#endif\nc"]
+        );
+        assert_eq!(inactive("#ifndef H\n#define H\na\n#endif"), [] as [&str; 0]);
+        assert_eq!(inactive("#if 0\na"), ["a"]);
+        assert_eq!(inactive("#endif\n#else\na"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn macros_hold_from_their_place_on() {
+        let text = "#define N 1\n#undef N\n#define N 2 /* c */ + 3\n#define F(a, b) a\\\n + b\n#define HD __host__ __device__ inline\n";
+        let p = preprocess(text, default_target(), &[]);
+        assert_eq!(p.macros.get("N", 12).map(|m| m.body.as_str()), Some("1"));
+        assert!(p.macros.get("N", 20).is_none());
+        assert_eq!(
+            p.macros.get("N", 99).map(|m| m.body.as_str()),
+            Some("2 + 3")
+        );
+        let f = p
+            .macros
+            .get("F", 999)
+            .map(|m| (m.parameters.clone(), m.body.clone()));
+        assert_eq!(
+            f,
+            Some((Some(vec!["a".into(), "b".into()]), "a + b".into()))
+        );
+        assert_eq!(
+            p.aliases,
+            [("HD".into(), vec![MarkKind::Host, MarkKind::Device])]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "(#if |#else|#endif|#define |#elif |\n|\\\\|\"|'|/\\*|\\*/|//|a|0|\\(|\\)|é){0,40}") {
+            let p = preprocess(&text, default_target(), &[]);
+            for r in p.inactive.iter().chain(&p.decided) {
+                prop_assert!(text.get(r.clone()).is_some());
+            }
+        }
+    }
+}
