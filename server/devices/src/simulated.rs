@@ -97,6 +97,21 @@ impl Simulated {
         ]
     }
 
+    /// Run a program on this device, to its end.
+    ///
+    /// # Errors
+    /// As [`hipsmith_process::run`].
+    pub fn run_program(
+        &self,
+        mut job: Job,
+        cancel: &Cancel,
+    ) -> Result<hipsmith_process::Output, hipsmith_process::Error> {
+        for (key, value) in self.environment() {
+            job = job.env(key, value);
+        }
+        hipsmith_process::run(&job.timeout(PROGRAM_LIMIT), cancel)
+    }
+
     /// Run the user's program and record the first dispatch of `kernel` (its name in the source) into
     /// `folder`, with up to `extra` more of other shapes.
     ///

@@ -3,12 +3,19 @@
 //! [`optimize`] is the whole interface: the command line and the language server call it with a
 //! [`Request`], watch [`Event`]s and get a [`Report`]. It blocks; callers run it off their async threads.
 
+mod bench;
 mod code_object;
 mod compile;
+mod controls;
+mod declared;
+mod gate;
+mod job;
 pub mod journal;
 pub mod proposer;
 pub mod proposers;
+pub mod resources;
 mod subject;
+mod summary;
 mod verify;
 
 use std::path::PathBuf;
@@ -165,14 +172,32 @@ pub fn hash(text: &str) -> String {
         .collect()
 }
 
-/// Run optimization rounds on one kernel.
+/// Run optimization rounds on one kernel, with the built-in rewrites.
 ///
 /// # Errors
 /// [`Error`] when the job cannot run: no such kernel, no compiler, no subject, cancelled.
 pub fn optimize(
-    _request: &Request,
-    _cancel: &Cancel,
-    _on_event: &mut dyn FnMut(Event),
+    request: &Request,
+    cancel: &Cancel,
+    on_event: &mut dyn FnMut(Event),
 ) -> Result<Report, Error> {
-    Err(Error::Failed("rounds are not built yet".to_owned()))
+    optimize_with(
+        request,
+        &mut proposers::builtin::Builtin,
+        cancel,
+        on_event,
+    )
+}
+
+/// The same with another source of ideas.
+///
+/// # Errors
+/// As [`optimize`].
+pub fn optimize_with(
+    request: &Request,
+    proposer: &mut dyn proposer::Proposer,
+    cancel: &Cancel,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<Report, Error> {
+    job::run(request, proposer, cancel, on_event)
 }

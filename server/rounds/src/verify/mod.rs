@@ -140,6 +140,36 @@ impl Verifier {
         Ok(this)
     }
 
+    /// The recorded launch, as it is timed.
+    pub fn timed(&self) -> Case {
+        recorded(&self.shapes[0])
+    }
+
+    /// What a buffer is to the kernel.
+    pub fn role(&self, buffer: usize) -> Role {
+        self.roles.get(buffer).copied().unwrap_or(Role::Input)
+    }
+
+    /// Bytes that the original changes in the recorded launch; a candidate must write at least these.
+    pub fn written_bytes(&self) -> u64 {
+        let (Some(spec), Some(wanted)) = (self.specs.first(), self.wanted.first()) else {
+            return 0;
+        };
+        self.roles
+            .iter()
+            .enumerate()
+            .map(|(b, role)| {
+                let data = &self.shapes[spec.shape].buffers[b];
+                let before = cases::contents(spec, data, *role, b as u64);
+                before
+                    .iter()
+                    .zip(&wanted[b])
+                    .filter(|(x, y)| x != y)
+                    .count() as u64
+            })
+            .sum()
+    }
+
     /// How many held-out shapes are part of it.
     pub fn held_out(&self) -> usize {
         let mut shapes: Vec<usize> = self.specs.iter().map(|s| s.shape).collect();
