@@ -68,6 +68,8 @@ pub struct KernelReport {
     pub predicted_ns_total: f64,
     /// Predicted time of one dispatch on average, nanoseconds.
     pub predicted_ns_per_dispatch: f64,
+    /// Predicted time of each dispatch in order, nanoseconds; the first [`MAX_DISPATCHES`].
+    pub dispatch_ns: Vec<f64>,
     /// What binds the largest part of the predicted time.
     pub bound_by: String,
     /// Wavefronts that a SIMD can hold, lowest over the dispatches.
@@ -80,6 +82,8 @@ pub struct KernelReport {
 
 /// Shapes kept for each kernel.
 pub const MAX_SHAPES: usize = 16;
+/// Single dispatch times kept for each kernel.
+pub const MAX_DISPATCHES: usize = 4096;
 
 /// A launch shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

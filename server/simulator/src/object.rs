@@ -130,6 +130,11 @@ impl Kernel {
         &self.image.isa
     }
 
+    /// The code object (an ELF file) that the kernel came in.
+    pub fn code_object(&self) -> &[u8] {
+        &self.image.file
+    }
+
     /// The decoded code, disassembled at the first call.
     pub(crate) fn code(&self, cancel: &Cancel) -> Result<&Arc<Code>, String> {
         self.image
