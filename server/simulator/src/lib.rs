@@ -30,4 +30,4 @@ pub use dispatch::{Dispatch, Launch, Limits, Simulator, Warning};
 pub use fault::{Access, Fault, Site, SourceLine};
 pub use memory::{ALIGNMENT, Allocation, Memory, MemoryError};
 pub use object::{Kernel, KernelArg, LoadError, Module};
-pub use timing::{Bound, Prediction};
+pub use timing::{Bound, LAUNCH_NS, Prediction};

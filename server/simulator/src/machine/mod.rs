@@ -1,7 +1,18 @@
-//! The state that instructions change.
+//! The state that instructions change, and the instructions that are not vector ALU's.
 
+mod atomic;
 mod code;
+mod exec;
+mod lds;
+mod salu;
+mod smem;
+mod state;
+mod vmem;
 mod wave;
+mod worker;
 
-pub(crate) use code::Code;
+pub(crate) use code::{Class, Code, Inst, Matrix, Op, Rate, Reach};
+pub(crate) use exec::{Bounds, run};
+pub(crate) use state::{Problem, Status, Wait, WaveState};
 pub use wave::{LANES, Mode, PRIVATE_APERTURE, SHARED_APERTURE, Wave};
+pub(crate) use worker::{Stat, Touched, Worker};

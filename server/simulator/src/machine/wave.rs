@@ -93,3 +93,35 @@ impl Wave {
 pub const SHARED_APERTURE: u64 = 0x1_0000_0000_0000 << 8;
 /// Base of the scratch aperture in the flat address space; no host mapping lies there.
 pub const PRIVATE_APERTURE: u64 = 0x2_0000_0000_0000 << 8;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A wave with all lanes active and 16 zeroed vector registers.
+    pub(crate) fn blank() -> Wave {
+        Wave {
+            v: vec![[0; LANES]; 16],
+            a: Vec::new(),
+            s: [0; 128],
+            exec: u64::MAX,
+            scc: false,
+            mode: Mode {
+                round_f32: 0,
+                round_f16_f64: 0,
+                denorm_f32: 3,
+                denorm_f16_f64: 3,
+                dx10_clamp: true,
+                ieee: true,
+            },
+        }
+    }
+
+    #[test]
+    fn exec_is_seen_through_its_register_numbers() {
+        let mut wave = blank();
+        wave.set_sgpr64(126, 0x1234_5678_9abc_def0);
+        assert_eq!(wave.exec, 0x1234_5678_9abc_def0);
+        assert_eq!(wave.sgpr(127), 0x1234_5678);
+    }
+}
