@@ -7,6 +7,8 @@
 pub mod cases;
 pub mod compare;
 pub mod element;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::Duration;
