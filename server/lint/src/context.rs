@@ -1,0 +1,226 @@
+//! What every rule is given: the file's facts, worked out once.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
+
+use hipsmith_syntax::lanes::{Evaluator, Geometry, Names};
+use hipsmith_syntax::{Document, FunctionKind, Model, Scope};
+use hipsmith_target::Target;
+
+use crate::Config;
+use crate::facts::{self, Function, Place};
+use crate::waves::Scheme;
+
+/// Constants from the kernel model, each looked up once.
+struct ModelNames<'t> {
+    model: &'t Model,
+    /// By name and the function it is used in: a name has one meaning there, locals aside.
+    memo: RefCell<HashMap<(String, Option<usize>), Option<i64>>>,
+    /// Starts of the functions, in order.
+    starts: Vec<usize>,
+}
+
+impl Names for ModelNames<'_> {
+    fn constant(&self, name: &str, at: usize) -> Option<i64> {
+        let function = self.starts.partition_point(|s| *s <= at).checked_sub(1);
+        let key = (name.to_owned(), function);
+        if let Some(known) = self.memo.borrow().get(&key) {
+            return *known;
+        }
+        let value = self.model.eval(name, &Scope::at(at));
+        self.memo.borrow_mut().insert(key, value);
+        value
+    }
+
+    fn size_of(&self, type_text: &str) -> Option<i64> {
+        self.model
+            .eval(&format!("sizeof({type_text})"), &Scope::file())
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && text.chars().next().is_some_and(|c| !c.is_ascii_digit())
+}
+
+/// Work out the facts of `document` and hand them to `f`.
+pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context<'_>)) {
+    let model: &Model = document.model();
+    let places: HashMap<usize, Place> = model
+        .functions
+        .iter()
+        .map(|f| {
+            let place = match f.kind {
+                FunctionKind::Kernel => Place::Kernel,
+                FunctionKind::Device | FunctionKind::HostDevice => Place::Device,
+                FunctionKind::Host => Place::Unmarked,
+            };
+            (f.name_range.start, place)
+        })
+        .collect();
+    let mut functions = facts::functions(document.masked(), document.root(), &places);
+    // `#define SHFL_DOWN __shfl_down`: a call means what its name stands for.
+    let aliases: HashMap<&str, &str> = model
+        .macros()
+        .filter(|(_, m)| m.parameters.is_none() && is_name(&m.body))
+        .map(|(name, m)| (name, m.body.as_str()))
+        .collect();
+    for call in functions.iter_mut().flat_map(|f| &mut f.calls) {
+        for _ in 0..4 {
+            match aliases.get(call.name.as_str()) {
+                Some(real) => call.name = (*real).to_owned(),
+                None => break,
+            }
+        }
+    }
+    let mut starts: Vec<usize> = model.functions.iter().map(|f| f.range.start).collect();
+    starts.sort_unstable();
+    let names = ModelNames {
+        model,
+        memo: RefCell::default(),
+        starts,
+    };
+    let by_name = facts::by_name(&functions);
+    let cx = Context {
+        source: document.masked(),
+        target: document.target(),
+        config,
+        model,
+        functions,
+        names: &names,
+        macros: model.macros().map(|(name, _)| name.to_owned()).collect(),
+        by_name,
+        schemes: OnceCell::new(),
+        callers: OnceCell::new(),
+    };
+    f(&cx);
+}
+
+/// The file under check.
+pub struct Context<'t> {
+    /// The masked text: that of the user without the HIP words and the code that is not compiled, at the same offsets.
+    pub source: &'t str,
+    /// The device checked for.
+    pub target: &'t Target,
+    /// Settings.
+    pub config: &'t Config,
+    /// Functions that are compiled for the target.
+    pub functions: Vec<Function<'t>>,
+    /// The kernel model: arrays, launches, constants.
+    pub model: &'t Model,
+    pub(crate) names: &'t dyn Names,
+    pub(crate) macros: HashSet<String>,
+    pub(crate) by_name: HashMap<String, Vec<usize>>,
+    pub(crate) schemes: OnceCell<Vec<Vec<Scheme>>>,
+    pub(crate) callers: OnceCell<Vec<Vec<usize>>>,
+}
+
+impl<'t> Context<'t> {
+    /// The function of this name, when the file has exactly one with a body.
+    pub fn only_function(&self, name: &str) -> Option<&Function<'t>> {
+        match self.by_name.get(name)?[..] {
+            [i] => self.functions.get(i),
+            _ => None,
+        }
+    }
+
+    /// Whether the file defines `name` itself: a function or macro that hides the builtin.
+    pub fn redefines(&self, name: &str) -> bool {
+        self.macros.contains(name)
+            || self.by_name.contains_key(name)
+            || self.model.variable_at(name, usize::MAX).is_some()
+    }
+
+    /// An evaluator for `f` that supposes only that x of the block is a multiple of 64.
+    pub fn wide<'a>(&'a self, f: &'a Function<'t>) -> Evaluator<'a, 't> {
+        self.evaluator(f, Geometry::Wide)
+    }
+
+    /// An evaluator for `f` in a workgroup of known shape.
+    pub fn evaluator<'a>(&'a self, f: &'a Function<'t>, geometry: Geometry) -> Evaluator<'a, 't> {
+        Evaluator::new(
+            self.source,
+            self.names,
+            &f.bindings,
+            geometry,
+            f.place == Place::Kernel,
+        )
+    }
+
+    /// The shuffle schemes of the `index`-th function.
+    pub fn schemes_of(&self, index: usize) -> &[Scheme] {
+        let all = self
+            .schemes
+            .get_or_init(|| self.functions.iter().map(|f| self.schemes(f)).collect());
+        all.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    fn callers_of(&self, index: usize) -> &[usize] {
+        let all = self.callers.get_or_init(|| {
+            let mut out = vec![Vec::new(); self.functions.len()];
+            for (caller, f) in self.functions.iter().enumerate() {
+                let mut seen = HashSet::new();
+                for call in &f.calls {
+                    for callee in self.by_name.get(&call.name).into_iter().flatten() {
+                        if *callee != caller && seen.insert(*callee) {
+                            out[*callee].push(caller);
+                        }
+                    }
+                }
+            }
+            out
+        });
+        all.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    /// The kernels from which the `index`-th function is reached, itself if it is one.
+    pub fn kernels_reaching(&self, index: usize) -> Vec<usize> {
+        let mut seen = HashSet::from([index]);
+        let mut queue = vec![index];
+        let mut out = Vec::new();
+        while let Some(i) = queue.pop() {
+            if self
+                .functions
+                .get(i)
+                .is_some_and(|f| f.place == Place::Kernel)
+            {
+                out.push(i);
+            }
+            for c in self.callers_of(i) {
+                if seen.insert(*c) {
+                    queue.push(*c);
+                }
+            }
+        }
+        out.sort_unstable();
+        out
+    }
+
+    /// Whether every launch that reaches the function has at most 32 threads in its block: then the upper half of
+    /// the wavefront never runs.
+    pub fn at_most_32_threads(&self, index: usize) -> bool {
+        let kernels = self.kernels_reaching(index);
+        !kernels.is_empty()
+            && kernels.iter().all(|k| {
+                let name = &self.functions[*k].name;
+                let mut any = false;
+                let all = self
+                    .model
+                    .launches
+                    .iter()
+                    .filter(|l| l.kernel == *name)
+                    .all(|l| {
+                        any = true;
+                        l.block.is_some_and(|b| {
+                            b.iter().map(|d| (*d).clamp(0, 1024)).product::<i64>() <= 32
+                        })
+                    });
+                any && all
+            })
+    }
+
+    /// The text of a node.
+    pub fn text(&self, node: tree_sitter::Node<'_>) -> &'t str {
+        facts::text(self.source, node)
+    }
+}

@@ -1,0 +1,257 @@
+//! What the rules know of a file's functions, gathered in one walk of the tree.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use hipsmith_syntax::lanes::Bindings;
+use tree_sitter::Node;
+
+/// Where a function runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// `__global__`
+    Kernel,
+    /// `__device__`, or a lambda or function called from one.
+    Device,
+    /// No HIP word: host code, or a device function behind a project's own macro.
+    Unmarked,
+}
+
+/// A call in a function body.
+#[derive(Clone, Debug)]
+pub struct Call<'t> {
+    /// The whole call.
+    pub node: Node<'t>,
+    /// Last part of the callee's name, without template arguments.
+    pub name: String,
+    /// The arguments.
+    pub args: Vec<Node<'t>>,
+}
+
+/// A function definition.
+#[derive(Debug)]
+pub struct Function<'t> {
+    /// The `function_definition`.
+    pub node: Node<'t>,
+    /// Its block.
+    pub body: Node<'t>,
+    /// Its name.
+    pub name: String,
+    /// Bytes of the name.
+    pub name_range: Range<usize>,
+    /// Where it runs.
+    pub place: Place,
+    /// Its parameters and local variables.
+    pub bindings: Bindings<'t>,
+    /// Calls, in text order.
+    pub calls: Vec<Call<'t>>,
+    /// Assignments, in text order.
+    pub assignments: Vec<Node<'t>>,
+    /// Subscripts, in text order.
+    pub subscripts: Vec<Node<'t>>,
+    /// `return` statements.
+    pub returns: Vec<Node<'t>>,
+}
+
+/// The text of a node.
+pub fn text<'s>(source: &'s str, node: Node<'_>) -> &'s str {
+    source.get(node.byte_range()).unwrap_or("")
+}
+
+/// Strip parentheses and casts.
+pub fn bare(mut node: Node<'_>) -> Node<'_> {
+    loop {
+        let inner = match node.kind() {
+            "parenthesized_expression" => node.named_child(0),
+            "cast_expression" => node.child_by_field_name("value"),
+            _ => None,
+        };
+        match inner {
+            Some(n) => node = n,
+            None => return node,
+        }
+    }
+}
+
+/// Strip parentheses only.
+pub fn unparenthesized(mut node: Node<'_>) -> Node<'_> {
+    while node.kind() == "parenthesized_expression" {
+        let Some(inner) = node.named_child(0) else {
+            break;
+        };
+        node = inner;
+    }
+    node
+}
+
+/// Last part of a callee's name: `f` of `ns::f<T>`, `m` of `object.m`.
+pub fn callee_name<'s>(source: &'s str, call: Node<'_>) -> &'s str {
+    let Some(mut node) = call.child_by_field_name("function") else {
+        return "";
+    };
+    for _ in 0..8 {
+        let next = match node.kind() {
+            "template_function" | "template_method" | "qualified_identifier" => {
+                node.child_by_field_name("name")
+            }
+            "field_expression" => node.child_by_field_name("field"),
+            "parenthesized_expression" => node.named_child(0),
+            _ => None,
+        };
+        match next {
+            Some(n) => node = n,
+            None => break,
+        }
+    }
+    text(source, node)
+}
+
+/// The arguments of a call, comments left out.
+pub fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
+    let Some(list) = call.child_by_field_name("arguments") else {
+        return Vec::new();
+    };
+    let mut cursor = list.walk();
+    list.named_children(&mut cursor)
+        .filter(|n| n.kind() != "comment")
+        .collect()
+}
+
+/// Innermost ancestor of one of the kinds, no further out than `limit`.
+pub fn ancestor<'t>(node: Node<'t>, kinds: &[&str], limit: Node<'t>) -> Option<Node<'t>> {
+    let mut node = node;
+    while node.id() != limit.id() {
+        node = node.parent()?;
+        if kinds.contains(&node.kind()) {
+            return Some(node);
+        }
+    }
+    None
+}
+
+/// Whether `inner` lies in `outer`.
+pub fn within(outer: Node<'_>, inner: Node<'_>) -> bool {
+    outer.start_byte() <= inner.start_byte() && inner.end_byte() <= outer.end_byte()
+}
+
+/// Whether an identifier `name` occurs in `node`.
+pub fn mentions(source: &str, node: Node<'_>, name: &str) -> bool {
+    let mut found = false;
+    walk(node, &mut |n| {
+        if !found && n.kind() == "identifier" && text(source, n) == name {
+            found = true;
+        }
+        !found
+    });
+    found
+}
+
+/// Visit `node` and what is below it; `visit` says whether to go down.
+pub fn walk<'t>(node: Node<'t>, visit: &mut dyn FnMut(Node<'t>) -> bool) {
+    let mut cursor = node.walk();
+    loop {
+        if visit(cursor.node()) && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return;
+            }
+        }
+    }
+}
+
+fn declared_name<'t>(source: &str, function: Node<'t>) -> Option<(String, Range<usize>)> {
+    let mut node = function.child_by_field_name("declarator")?;
+    for _ in 0..16 {
+        let next = node
+            .child_by_field_name("declarator")
+            .or_else(|| node.child_by_field_name("name"))
+            .or_else(|| match node.kind() {
+                "reference_declarator" | "parenthesized_declarator" => node.named_child(0),
+                _ => None,
+            });
+        match next {
+            Some(n) => node = n,
+            None => break,
+        }
+    }
+    let name = text(source, node);
+    (!name.is_empty()).then(|| (name.to_owned(), node.byte_range()))
+}
+
+/// All function definitions under `root` with their contents; `places` says where they run, by the offset of the name.
+pub fn functions<'t>(
+    source: &str,
+    root: Node<'t>,
+    places: &HashMap<usize, Place>,
+) -> Vec<Function<'t>> {
+    let mut out = Vec::new();
+    walk(root, &mut |node| {
+        if node.kind() != "function_definition" {
+            // Nothing below an expression or a parameter list defines a function we look at.
+            return !matches!(
+                node.kind(),
+                "expression_statement" | "parameter_list" | "preproc_def" | "preproc_function_def"
+            );
+        }
+        let (Some(body), Some((name, name_range))) = (
+            node.child_by_field_name("body"),
+            declared_name(source, node),
+        ) else {
+            return true;
+        };
+        let mut f = Function {
+            node,
+            body,
+            name,
+            place: places
+                .get(&name_range.start)
+                .copied()
+                .unwrap_or(Place::Unmarked),
+            name_range,
+            bindings: Bindings::of(source, node),
+            calls: Vec::new(),
+            assignments: Vec::new(),
+            subscripts: Vec::new(),
+            returns: Vec::new(),
+        };
+        contents(source, body, &mut f);
+        out.push(f);
+        // Functions inside functions (local classes) are rare and their parts were just read.
+        false
+    });
+    out
+}
+
+fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
+    walk(body, &mut |node| {
+        match node.kind() {
+            "ERROR" | "comment" | "string_literal" => return false,
+            "call_expression"
+            | "assignment_expression"
+            | "subscript_expression"
+            | "return_statement"
+                if node.has_error() => {}
+            "call_expression" => f.calls.push(Call {
+                node,
+                name: callee_name(source, node).to_owned(),
+                args: arguments(node),
+            }),
+            "assignment_expression" => f.assignments.push(node),
+            "subscript_expression" => f.subscripts.push(node),
+            "return_statement" => f.returns.push(node),
+            _ => {}
+        }
+        true
+    });
+}
+
+/// Functions by name, for calls within the file.
+pub fn by_name(functions: &[Function<'_>]) -> HashMap<String, Vec<usize>> {
+    let mut out: HashMap<String, Vec<usize>> = HashMap::new();
+    for (i, f) in functions.iter().enumerate() {
+        out.entry(f.name.clone()).or_default().push(i);
+    }
+    out
+}

@@ -1,0 +1,485 @@
+//! Which wave size a piece of code was written for: lane and warp ids, shuffle schemes, ballots.
+//!
+//! Judged by what the code computes, not by the number 32: an id is a thread index cut by a size, a scheme is the
+//! set of distances that its shuffles take.
+
+use std::ops::Range;
+
+use hipsmith_syntax::lanes::{BindingKind, Evaluator, Lanes, Uniform};
+use tree_sitter::Node;
+
+use crate::context::Context;
+use crate::facts::{self, Call, Function, bare, text};
+
+/// A lane or warp id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Id {
+    /// `index % size`, else `index / size`.
+    pub lane: bool,
+    /// Lanes of the wave that it supposes.
+    pub size: i64,
+    /// The size is what the hardware says (`warpSize`, `__lane_id()`), not a number in the text.
+    pub hardware: bool,
+    /// Where the id is computed.
+    pub range: Range<usize>,
+}
+
+/// Ways of a shuffle.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// From an absolute lane: `__shfl`.
+    Index,
+    /// `__shfl_down`
+    Down,
+    /// `__shfl_up`
+    Up,
+    /// `__shfl_xor`
+    Xor,
+}
+
+/// A shuffle call.
+#[derive(Clone, Copy, Debug)]
+pub struct Shuffle<'t> {
+    /// How the source lane is given.
+    pub way: Way,
+    /// The whole call.
+    pub node: Node<'t>,
+    /// What is shuffled.
+    pub value: Node<'t>,
+    /// Source lane, distance or lane mask.
+    pub lane: Node<'t>,
+    /// The width, when it is given.
+    pub width: Option<Node<'t>>,
+}
+
+/// Read a call as a shuffle.
+pub fn shuffle<'t>(call: &Call<'t>) -> Option<Shuffle<'t>> {
+    let name = call.name.as_str();
+    let (name, sync) = match name.strip_suffix("_sync") {
+        Some(plain) => (plain, 1),
+        None => (name, 0),
+    };
+    let way = match name {
+        "__shfl" | "WARP_SHFL" => Way::Index,
+        "__shfl_down" | "WARP_SHFL_DOWN" => Way::Down,
+        "__shfl_up" | "WARP_SHFL_UP" => Way::Up,
+        "__shfl_xor" | "WARP_SHFL_XOR" => Way::Xor,
+        _ => return None,
+    };
+    let args = call.args.get(sync..)?;
+    (2..=3).contains(&args.len()).then(|| Shuffle {
+        way,
+        node: call.node,
+        value: args[0],
+        lane: args[1],
+        width: args.get(2).copied(),
+    })
+}
+
+/// A series of shuffles that together span a group of lanes: a reduction or a scan.
+#[derive(Clone, Debug)]
+pub struct Scheme {
+    /// Lanes of the group: twice the longest step.
+    pub size: i64,
+    /// The size comes from `warpSize`.
+    pub hardware: bool,
+    /// The width argument keeps the group to itself.
+    pub isolated: bool,
+    /// How.
+    pub way: Way,
+    /// Variable that is reduced.
+    pub variable: Option<String>,
+    /// The first shuffle, or the call of the function that shuffles.
+    pub range: Range<usize>,
+    /// End of the scheme: its result is there from here on.
+    pub end: usize,
+    /// The shuffles are in a function that is called.
+    pub from_helper: bool,
+}
+
+/// The first identifier of an expression like `x`, `x.y`, `x[i]`.
+pub fn root_variable<'s>(source: &'s str, node: Node<'_>) -> Option<&'s str> {
+    let mut node = bare(node);
+    for _ in 0..8 {
+        match node.kind() {
+            "identifier" => return Some(text(source, node)),
+            "field_expression" | "subscript_expression" | "pointer_expression" => {
+                node = bare(node.child_by_field_name("argument")?);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Whether the thread index in `lanes` runs through consecutive threads.
+fn is_thread_index(lanes: &Lanes) -> bool {
+    let v = lanes.lanes();
+    v.windows(2).all(|w| w[1] - w[0] == 1)
+        && v[0] == 0
+        && match lanes.shared() {
+            Uniform::Zero => true,
+            Uniform::Unknown { multiple, .. } => multiple % 64 == 0,
+        }
+}
+
+impl<'t> Context<'t> {
+    /// Whether the builtin `warpSize` (or the compiler's wave size macro) decides the value of `node`.
+    pub fn asks_hardware(&self, f: &Function<'t>, node: Node<'_>) -> bool {
+        let mut found = false;
+        facts::walk(node, &mut |n| {
+            if n.kind() == "identifier" {
+                let name = text(self.source, n);
+                let bound = f.bindings.resolve(name, n.start_byte());
+                match bound {
+                    Some(b)
+                        if b.kind != BindingKind::Loop && b.writes.is_empty() && !b.compound =>
+                    {
+                        if let Some(init) = b.init
+                            && !facts::within(init, n)
+                            && init.end_byte() <= n.start_byte()
+                            && self.asks_hardware(f, init)
+                        {
+                            found = true;
+                        }
+                    }
+                    Some(_) => {}
+                    None => {
+                        if name == "__AMDGCN_WAVEFRONT_SIZE"
+                            || name == "__AMDGCN_WAVEFRONT_SIZE__"
+                            || (name == "warpSize" && !self.redefines("warpSize"))
+                        {
+                            found = true;
+                        }
+                    }
+                }
+            }
+            !found
+        });
+        found
+    }
+
+    /// Read `node` as a lane or warp id, through variables that are assigned once and helper functions.
+    pub fn id_of(&self, f: &Function<'t>, eval: &Evaluator<'_, 't>, node: Node<'t>) -> Option<Id> {
+        self.id_at(f, eval, node, 0)
+    }
+
+    fn id_at(
+        &self,
+        f: &Function<'t>,
+        eval: &Evaluator<'_, 't>,
+        node: Node<'t>,
+        depth: u32,
+    ) -> Option<Id> {
+        if depth > 6 {
+            return None;
+        }
+        let node = bare(node);
+        match node.kind() {
+            "identifier" => {
+                let b = f
+                    .bindings
+                    .resolve(text(self.source, node), node.start_byte())?;
+                if !b.writes.is_empty() || b.compound || b.kind != BindingKind::Local {
+                    return None;
+                }
+                self.id_at(f, eval, b.init?, depth + 1)
+            }
+            "binary_expression" => {
+                let left = node.child_by_field_name("left")?;
+                let right = node.child_by_field_name("right")?;
+                let operator = text(self.source, node.child_by_field_name("operator")?);
+                let n = eval.constant(right)?;
+                let (lane, size) = match operator {
+                    "%" => (true, n),
+                    "&" => (true, n + 1),
+                    "/" => (false, n),
+                    ">>" if (1..=10).contains(&n) => (false, 1 << n),
+                    _ => return None,
+                };
+                if !(2..=1024).contains(&size) || size & (size - 1) != 0 {
+                    return None;
+                }
+                is_thread_index(&eval.eval(left)?).then(|| Id {
+                    lane,
+                    size,
+                    hardware: self.asks_hardware(f, right),
+                    range: node.byte_range(),
+                })
+            }
+            "call_expression" => {
+                let name = facts::callee_name(self.source, node);
+                if !facts::arguments(node).is_empty() {
+                    return None;
+                }
+                if name == "__lane_id" {
+                    return Some(Id {
+                        lane: true,
+                        size: 64,
+                        hardware: true,
+                        range: node.byte_range(),
+                    });
+                }
+                // A helper: `int lane() { return threadIdx.x % 32; }`
+                let g = self.only_function(name)?;
+                let [only] = g.returns[..] else { return None };
+                let eval = self.wide(g);
+                let id = self.id_at(g, &eval, only.named_child(0)?, depth + 1)?;
+                Some(Id {
+                    range: node.byte_range(),
+                    ..id
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The shuffle schemes of a function, its own and those of warp-level helpers it calls, in text order.
+    pub fn schemes(&self, f: &Function<'t>) -> Vec<Scheme> {
+        self.schemes_at(f, 0)
+    }
+
+    fn schemes_at(&self, f: &Function<'t>, depth: u32) -> Vec<Scheme> {
+        let eval = self.wide(f);
+        let mut out: Vec<Scheme> = Vec::new();
+        // Unrolled schemes: the steps collected so far, by block, variable and way.
+        struct Open {
+            block: usize,
+            variable: Option<String>,
+            way: Way,
+            steps: Vec<i64>,
+            width: Option<i64>,
+            hardware: bool,
+            first: Range<usize>,
+            end: usize,
+        }
+        let mut open: Vec<Open> = Vec::new();
+        for call in &f.calls {
+            if let Some(s) = shuffle(call) {
+                if s.way == Way::Index {
+                    continue;
+                }
+                let variable = root_variable(self.source, s.value).map(str::to_owned);
+                let width = s.width.and_then(|w| eval.constant(w));
+                if s.width.is_some() && width.is_none() {
+                    continue;
+                }
+                if let Some(step) = eval.constant(s.lane) {
+                    let block = facts::ancestor(s.node, &["compound_statement"], f.node)
+                        .map_or(0, |b| b.id());
+                    let hardware = self.asks_hardware(f, s.lane);
+                    let known = open.iter_mut().find(|o| {
+                        o.block == block
+                            && o.variable == variable
+                            && o.way == s.way
+                            && o.width == width
+                    });
+                    match known {
+                        Some(o) => {
+                            o.steps.push(step);
+                            o.hardware |= hardware;
+                            o.end = s.node.end_byte();
+                        }
+                        None => open.push(Open {
+                            block,
+                            variable,
+                            way: s.way,
+                            steps: vec![step],
+                            width,
+                            hardware,
+                            first: s.node.byte_range(),
+                            end: s.node.end_byte(),
+                        }),
+                    }
+                    continue;
+                }
+                let lane = bare(s.lane);
+                if lane.kind() != "identifier" {
+                    continue;
+                }
+                let Some(b) = f
+                    .bindings
+                    .resolve(text(self.source, lane), lane.start_byte())
+                else {
+                    continue;
+                };
+                if b.kind != BindingKind::Loop {
+                    continue;
+                }
+                let steps = eval.iterations(b, 12);
+                let head = b.declaration.parent();
+                let hardware = head.is_some_and(|h| {
+                    [b.init, h.child_by_field_name("condition")]
+                        .into_iter()
+                        .flatten()
+                        .any(|n| self.asks_hardware(f, n))
+                });
+                let end = head.map_or(s.node.end_byte(), |h| h.end_byte());
+                if let Some(scheme) = close(
+                    &steps,
+                    s.way,
+                    width,
+                    hardware,
+                    variable,
+                    s.node.byte_range(),
+                    end,
+                ) {
+                    out.push(scheme);
+                }
+            } else if depth < 4
+                && let Some(g) = self.only_function(&call.name)
+                && g.node.id() != f.node.id()
+                && let Some(inner) = self.warp_helper(g, depth + 1)
+            {
+                let variable = self.result_variable(call.node);
+                out.push(Scheme {
+                    variable,
+                    range: call.node.byte_range(),
+                    end: call.node.end_byte(),
+                    from_helper: true,
+                    ..inner
+                });
+            }
+        }
+        for o in open {
+            if let Some(scheme) = close(
+                &o.steps, o.way, o.width, o.hardware, o.variable, o.first, o.end,
+            ) {
+                out.push(scheme);
+            }
+        }
+        out.sort_by_key(|s| s.range.start);
+        out
+    }
+
+    /// The one scheme of a function that works within a wavefront: no LDS, no barrier.
+    fn warp_helper(&self, g: &Function<'t>, depth: u32) -> Option<Scheme> {
+        if g.calls
+            .iter()
+            .any(|c| c.name == "__syncthreads" || shuffle_by_index(c))
+        {
+            return None;
+        }
+        let schemes = self.schemes_at(g, depth);
+        let first = schemes.first()?;
+        schemes
+            .iter()
+            .all(|s| {
+                s.size == first.size && s.hardware == first.hardware && s.isolated == first.isolated
+            })
+            .then(|| first.clone())
+    }
+
+    /// The variable that takes the value of the expression around `node`.
+    pub fn result_variable(&self, node: Node<'t>) -> Option<String> {
+        let mut n = node;
+        for _ in 0..12 {
+            n = n.parent()?;
+            match n.kind() {
+                "init_declarator" => {
+                    return root_variable(self.source, n.child_by_field_name("declarator")?)
+                        .map(str::to_owned);
+                }
+                "assignment_expression" => {
+                    return root_variable(self.source, n.child_by_field_name("left")?)
+                        .map(str::to_owned);
+                }
+                "binary_expression"
+                | "parenthesized_expression"
+                | "cast_expression"
+                | "conditional_expression" => {}
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Whether the code at `node` cannot run on 64 lanes: it stands in the branch for a wave size of 32.
+    pub fn only_on_32(&self, f: &Function<'t>, node: Node<'t>) -> bool {
+        let eval = self.wide(f);
+        let mut n = node;
+        while n.id() != f.node.id() {
+            let Some(parent) = n.parent() else {
+                return false;
+            };
+            if parent.kind() == "if_statement" {
+                let condition = parent.child_by_field_name("condition");
+                let then = parent.child_by_field_name("consequence");
+                let otherwise = parent.child_by_field_name("alternative");
+                if let Some(c) = condition {
+                    let inside =
+                        |branch: Option<Node<'_>>| branch.is_some_and(|b| facts::within(b, node));
+                    let known = c
+                        .child_by_field_name("value")
+                        .or_else(|| c.named_child(0))
+                        .and_then(|v| eval.constant(v));
+                    if known == Some(0) && inside(then)
+                        || known.is_some_and(|k| k != 0) && inside(otherwise)
+                    {
+                        return true;
+                    }
+                    if inside(then) && compares_wave_with_32(text(self.source, c)) {
+                        return true;
+                    }
+                }
+            }
+            n = parent;
+        }
+        false
+    }
+}
+
+/// `warpSize == 32`, `WFSIZE <= 32`: a comparison of something named after the wave with 32.
+fn compares_wave_with_32(condition: &str) -> bool {
+    let lower = condition.to_ascii_lowercase();
+    let names = [
+        "warpsize",
+        "warp_size",
+        "wavesize",
+        "wave_size",
+        "wfsize",
+        "wavefront",
+        "warp_threads",
+    ];
+    names.iter().any(|n| lower.contains(n))
+        && ["== 32", "==32", "<= 32", "<=32"]
+            .iter()
+            .any(|c| lower.contains(c))
+}
+
+fn shuffle_by_index(call: &Call<'_>) -> bool {
+    shuffle(call).is_some_and(|s| s.way == Way::Index)
+}
+
+fn close(
+    steps: &[i64],
+    way: Way,
+    width: Option<i64>,
+    hardware: bool,
+    variable: Option<String>,
+    range: Range<usize>,
+    end: usize,
+) -> Option<Scheme> {
+    let longest = *steps.iter().max()?;
+    if !(2..=32).contains(&longest) || longest & (longest - 1) != 0 {
+        return None;
+    }
+    let mut step = 1;
+    while step < longest {
+        if !steps.contains(&step) {
+            return None;
+        }
+        step *= 2;
+    }
+    let size = longest * 2;
+    Some(Scheme {
+        size,
+        hardware,
+        isolated: width.is_some_and(|w| w == size && w < 64),
+        way,
+        variable,
+        range,
+        end,
+        from_helper: false,
+    })
+}
