@@ -9,6 +9,7 @@ use half::f16;
 use std::mem::MaybeUninit;
 
 use super::ValuInst;
+use super::float::Float;
 use crate::machine::{LANES, Wave};
 
 /// One dword of each lane.
@@ -230,6 +231,49 @@ pub(super) fn map<A: Lane, B: Lane, C: Lane, D: Lane>(
     inst.store::<D>(wave, lo, hi);
 }
 
+/// [`map`] for float arithmetic: `fast` lets the host choose NaN results, and only when there is one does `exact`
+/// run, which gives them the hardware's bits. Choosing them in every lane would cost more than the arithmetic.
+#[inline(always)]
+pub(super) fn map_float<A: Lane, B: Lane, C: Lane, D: Lane + Float>(
+    inst: &ValuInst,
+    wave: &mut Wave,
+    fast: impl Fn(A, B, C) -> D,
+    exact: impl Fn(A, B, C) -> D,
+) {
+    let mut buffers = [Buffer::uninit(); 6];
+    let [b0, b1, b2, b3, b4, b5] = &mut buffers;
+    let (a_lo, a_hi) = inst.rows::<A>(0, wave, b0, b1);
+    let (b_lo, b_hi) = inst.rows::<B>(1, wave, b2, b3);
+    let (c_lo, c_hi) = inst.rows::<C>(2, wave, b4, b5);
+    let mut lo = [0u32; LANES];
+    let mut hi = [0u32; LANES];
+    let mut nan = 0u32;
+    for l in 0..LANES {
+        let d = fast(
+            A::load(a_lo[l], a_hi[l]),
+            B::load(b_lo[l], b_hi[l]),
+            C::load(c_lo[l], c_hi[l]),
+        );
+        lo[l] = d.lo();
+        if D::KIND.dwords() == 2 {
+            hi[l] = d.hi();
+        }
+        nan |= u32::from(d.nan());
+    }
+    if nan != 0 {
+        for l in 0..LANES {
+            let d = exact(
+                A::load(a_lo[l], a_hi[l]),
+                B::load(b_lo[l], b_hi[l]),
+                C::load(c_lo[l], c_hi[l]),
+            );
+            lo[l] = d.lo();
+            hi[l] = d.hi();
+        }
+    }
+    inst.store::<D>(wave, lo, hi);
+}
+
 /// Like [`map`] with a bit per lane in (carry-in, select mask, VCC) and out (carry-out) beside the value.
 #[inline(always)]
 pub(super) fn map_carry<A: Lane, B: Lane, C: Lane, D: Lane>(
@@ -358,6 +402,30 @@ macro_rules! op {
     }};
 }
 pub(super) use op;
+
+/// Float arithmetic as [`map_float`] runs it.
+macro_rules! op_float {
+    (|$a:ident: $A:ty, $b:ident: $B:ty| $fast:expr, $exact:expr) => {
+        $crate::valu::lane::op_float!(@ $A, $B, (), |$a, $b, _c| $fast, $exact)
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| $fast:expr, $exact:expr) => {
+        $crate::valu::lane::op_float!(@ $A, $B, $C, |$a, $b, $c| $fast, $exact)
+    };
+    (@ $A:ty, $B:ty, $C:ty, |$a:pat_param, $b:pat_param, $c:pat_param| $fast:expr, $exact:expr) => {{
+        use $crate::valu::lane::{Lane, map_float, run_fn};
+        $crate::valu::Spec::new(
+            run_fn!(|inst, wave| map_float::<$A, $B, $C, $A>(
+                inst,
+                wave,
+                |$a, $b, $c| -> $A { $fast },
+                |$a, $b, $c| -> $A { $exact }
+            )),
+            [<$A as Lane>::KIND, <$B as Lane>::KIND, <$C as Lane>::KIND],
+            <$A as Lane>::KIND,
+        )
+    }};
+}
+pub(super) use op_float;
 
 /// An operation with a bit per lane in and out.
 macro_rules! op_carry {

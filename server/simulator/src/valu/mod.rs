@@ -368,10 +368,12 @@ fn modify(
             _ => return Err(format!("the modifier {name} is not supported here")),
         }
     }
-    let wide = spec.src.iter().chain([&spec.dst]).any(|k| k.dwords() == 2);
+    let wide = |kinds: &[Kind]| kinds.iter().any(|k| k.dwords() == 2);
     match encoding {
         Encoding::Usual => {}
-        _ if wide => return Err("SDWA and DPP of 64-bit operands are not supported".to_owned()),
+        _ if wide(&spec.src) || encoding == Encoding::Sdwa && wide(&[spec.dst]) => {
+            return Err("SDWA and DPP of 64-bit operands are not supported".to_owned());
+        }
         Encoding::Sdwa if spec.form == Form::Accumulate => {
             return Err("SDWA of an accumulating operation is not supported".to_owned());
         }

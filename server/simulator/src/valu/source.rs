@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn scalar(self, wave: &Wave) -> (u32, u32) {
         match self {
             Source::Scalar(s) => (wave.sgpr(s), wave.sgpr(s.saturating_add(1).min(127))),

@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::float::{self, Float};
-use super::lane::{Buffer, Kind, op, run_fn};
+use super::lane::{Buffer, Kind, op};
 use super::result::write;
 use super::source::{Source, register};
 use super::{Form, Spec, ValuInst};

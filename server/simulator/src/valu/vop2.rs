@@ -6,7 +6,7 @@ use super::float::{
     add16, add32, fma16, fma32, mad16, mad32, max, min, mul_legacy, mul16, mul32, single,
     single_to_half,
 };
-use super::lane::{op, op_carry};
+use super::lane::{op, op_carry, op_float};
 use super::{Form, Spec};
 
 /// Sign-extend 24 bits.
@@ -64,17 +64,16 @@ fn sub16(a: f16, b: f16) -> f16 {
 
 pub(super) fn find(base: &str) -> Option<Spec> {
     Some(match base {
-        "add_f32" => op!(|a: f32, b: f32| -> f32 { add32(a, b) }),
-        "sub_f32" => op!(|a: f32, b: f32| -> f32 { sub32(a, b) }),
-        "subrev_f32" => op!(|a: f32, b: f32| -> f32 { sub32(b, a) }),
-        "mul_f32" => op!(|a: f32, b: f32| -> f32 { mul32(a, b) }),
+        "add_f32" => op_float!(|a: f32, b: f32| a + b, add32(a, b)),
+        "sub_f32" => op_float!(|a: f32, b: f32| a - b, sub32(a, b)),
+        "subrev_f32" => op_float!(|a: f32, b: f32| b - a, sub32(b, a)),
+        "mul_f32" => op_float!(|a: f32, b: f32| a * b, mul32(a, b)),
         "mul_legacy_f32" => op!(|a: f32, b: f32| -> f32 { mul_legacy(a, b) }),
         "min_f32" => op!(mode m, |a: f32, b: f32| -> f32 { min(a, b, m.ieee) }),
         "max_f32" => op!(mode m, |a: f32, b: f32| -> f32 { max(a, b, m.ieee) }),
         "mac_f32" => op!(|a: f32, b: f32, c: f32| -> f32 { mad32(a, b, c) }).form(Form::Accumulate),
-        "fmac_f32" => {
-            op!(|a: f32, b: f32, c: f32| -> f32 { fma32(a, b, c) }).form(Form::Accumulate)
-        }
+        "fmac_f32" => op_float!(|a: f32, b: f32, c: f32| a.mul_add(b, c), fma32(a, b, c))
+            .form(Form::Accumulate),
         // `dst, a, b, K` and `dst, a, K, b`: both compute first times second plus third as printed.
         "madak_f32" | "madmk_f32" => op!(|a: f32, b: f32, c: f32| -> f32 { mad32(a, b, c) }),
         "fmaak_f32" | "fmamk_f32" => op!(|a: f32, b: f32, c: f32| -> f32 { fma32(a, b, c) }),
@@ -125,10 +124,10 @@ pub(super) fn find(base: &str) -> Option<Spec> {
         "mul_u32_u24" => op!(|a: u32, b: u32| -> u32 { u24(a).wrapping_mul(u24(b)) }),
         "mul_i32_i24" => op!(|a: u32, b: u32| -> i32 { i24(a).wrapping_mul(i24(b)) }),
         "mul_hi_u32_u24" => {
-            op!(|a: u32, b: u32| -> u32 { (u64::from(u24(a)) * u64::from(u24(b)) >> 32) as u32 })
+            op!(|a: u32, b: u32| -> u32 { ((u64::from(u24(a)) * u64::from(u24(b))) >> 32) as u32 })
         }
         "mul_hi_i32_i24" => {
-            op!(|a: u32, b: u32| -> i32 { (i64::from(i24(a)) * i64::from(i24(b)) >> 32) as i32 })
+            op!(|a: u32, b: u32| -> i32 { ((i64::from(i24(a)) * i64::from(i24(b))) >> 32) as i32 })
         }
         "min_i32" => op!(|a: i32, b: i32| -> i32 { a.min(b) }),
         "max_i32" => op!(|a: i32, b: i32| -> i32 { a.max(b) }),

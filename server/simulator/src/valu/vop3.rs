@@ -6,7 +6,7 @@ use super::float::{
     self, Float, add64, div_fixup16, div_fixup32, div_fixup64, div_fmas32, div_fmas64, div_scale32,
     div_scale64, fma16, fma32, fma64, mad16, mad32, max, max3, med3, min, min3, mul_legacy, mul64,
 };
-use super::lane::{Buffer, Kind, op, op_carry, run_fn};
+use super::lane::{Buffer, Kind, op, op_carry, op_float};
 use super::result::write;
 use super::source::{Source, register};
 use super::vop2::{i24, u24};
@@ -70,10 +70,7 @@ fn extract_signed(a: i32, offset: u32, width: u32) -> i32 {
 }
 
 #[inline(always)]
-fn med3_int<T: Ord>(a: T, b: T, c: T) -> T
-where
-    T: Copy,
-{
+fn med3_int<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.max(b).min(a.min(b).max(c))
 }
 
@@ -250,15 +247,14 @@ fn quad_sad_u16(a: u64, b: u32, c: u64, masked: bool) -> u64 {
     r
 }
 
-/// min and max of halves by value, with their NaN rules.
 fn integers(base: &str) -> Option<Spec> {
     Some(match base {
         "mul_lo_u32" | "mul_lo_i32" => op!(|a: u32, b: u32| -> u32 { a.wrapping_mul(b) }),
         "mul_hi_u32" => {
-            op!(|a: u32, b: u32| -> u32 { (u64::from(a) * u64::from(b) >> 32) as u32 })
+            op!(|a: u32, b: u32| -> u32 { ((u64::from(a) * u64::from(b)) >> 32) as u32 })
         }
         "mul_hi_i32" => {
-            op!(|a: i32, b: i32| -> i32 { (i64::from(a) * i64::from(b) >> 32) as i32 })
+            op!(|a: i32, b: i32| -> i32 { ((i64::from(a) * i64::from(b)) >> 32) as i32 })
         }
         "mad_u64_u32" => op_carry!(|a: u32, b: u32, c: u64, _i| -> u64 {
             (u64::from(a) * u64::from(b)).overflowing_add(c)
@@ -396,7 +392,7 @@ fn integers(base: &str) -> Option<Spec> {
 
 fn floats(base: &str) -> Option<Spec> {
     Some(match base {
-        "fma_f32" => op!(|a: f32, b: f32, c: f32| -> f32 { fma32(a, b, c) }),
+        "fma_f32" => op_float!(|a: f32, b: f32, c: f32| a.mul_add(b, c), fma32(a, b, c)),
         "mad_f32" => op!(|a: f32, b: f32, c: f32| -> f32 { mad32(a, b, c) }),
         "mad_legacy_f32" => op!(|a: f32, b: f32, c: f32| -> f32 {
             if a == 0.0 || b == 0.0 {
@@ -412,12 +408,12 @@ fn floats(base: &str) -> Option<Spec> {
                 fma32(a, b, c)
             }
         }),
-        "fma_f64" => op!(|a: f64, b: f64, c: f64| -> f64 { fma64(a, b, c) }),
+        "fma_f64" => op_float!(|a: f64, b: f64, c: f64| a.mul_add(b, c), fma64(a, b, c)),
         "fmac_f64" => {
             op!(|a: f64, b: f64, c: f64| -> f64 { fma64(a, b, c) }).form(Form::Accumulate)
         }
-        "add_f64" => op!(|a: f64, b: f64| -> f64 { add64(a, b) }),
-        "mul_f64" => op!(|a: f64, b: f64| -> f64 { mul64(a, b) }),
+        "add_f64" => op_float!(|a: f64, b: f64| a + b, add64(a, b)),
+        "mul_f64" => op_float!(|a: f64, b: f64| a * b, mul64(a, b)),
         "min_f64" => op!(mode m, |a: f64, b: f64| -> f64 { min(a, b, m.ieee) }),
         "max_f64" => op!(mode m, |a: f64, b: f64| -> f64 { max(a, b, m.ieee) }),
         "ldexp_f64" => op!(|a: f64, b: i32| -> f64 { float::ldexp64(a, b) }),

@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::float::{add16, add32, fma16, fma32, half, mad32, max, min, mul16, mul32, single};
-use super::lane::{Lane, Mix, Pk32, op};
+use super::lane::{Mix, Pk32, op};
 use super::result::Placement;
 use super::{Form, Spec};
 
@@ -167,7 +167,7 @@ pub(super) fn find(base: &str) -> Option<Spec> {
         "pk_add_f32" => {
             op!(|a: [f32; 2], b: [f32; 2]| -> [f32; 2] { [add32(a[0], b[0]), add32(a[1], b[1])] })
         }
-        "pk_mov_b32" => op!(|a: Pk32, b: Pk32| -> Pk32 { Pk32(a.lo(), b.lo()) }),
+        "pk_mov_b32" => op!(|a: Pk32, b: Pk32| -> Pk32 { Pk32(a.0, b.0) }),
         _ => return None,
     })
 }

@@ -80,6 +80,8 @@ fn class_of(kind: &str) -> Option<Compare> {
     })
 }
 
+// A negated predicate is true with a NaN: `!(a < b)` is meant, not `a >= b`.
+#[allow(clippy::neg_cmp_op_on_partial_ord, clippy::nonminimal_bool)]
 fn predicate(name: &str, kind: &str) -> Option<Compare> {
     Some(match kind {
         "i16" => integer!(i16, name),
@@ -95,7 +97,6 @@ fn predicate(name: &str, kind: &str) -> Option<Compare> {
     })
 }
 
-#[allow(clippy::nonminimal_bool)]
 pub(super) fn find(base: &str) -> Option<Spec> {
     let (rest, to_exec) = match base.strip_prefix("cmpx_") {
         Some(rest) => (rest, true),
