@@ -87,6 +87,7 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         config,
         model,
         functions,
+        document,
         names: &names,
         macros: model.macros().map(|(name, _)| name.to_owned()).collect(),
         by_name,
@@ -108,6 +109,7 @@ pub struct Context<'t> {
     pub functions: Vec<Function<'t>>,
     /// The kernel model: arrays, launches, constants.
     pub model: &'t Model,
+    pub(crate) document: &'t Document,
     pub(crate) names: &'t dyn Names,
     pub(crate) macros: HashSet<String>,
     pub(crate) by_name: HashMap<String, Vec<usize>>,
@@ -217,6 +219,11 @@ impl<'t> Context<'t> {
                     });
                 any && all
             })
+    }
+
+    /// Whether the byte at `offset` is in code that the target does not compile.
+    pub fn is_inactive(&self, offset: usize) -> bool {
+        self.document.is_inactive(offset)
     }
 
     /// The text of a node.

@@ -1,23 +1,33 @@
 //! The rules. A new one: a file here, a `mod` line and a line in the table.
 
+mod arch_list_misses_target;
 mod ballot_in_32_bits;
 mod broadcast_without_width;
 mod consistent_32_lanes;
+mod inline_ptx;
+mod lane_mask_literal_32;
 mod launch_bounds_missing;
 mod lds_bank_conflict;
 mod lds_over_limit;
 mod mixed_wave_sizes;
 mod sync_argument_order;
+mod sync_mask_32_bits;
+mod wave_size_not_constant;
 
 use crate::Rule;
 
 pub(crate) static TABLE: &[&Rule] = &[
+    &arch_list_misses_target::RULE,
     &ballot_in_32_bits::RULE,
     &broadcast_without_width::RULE,
     &consistent_32_lanes::RULE,
+    &lane_mask_literal_32::RULE,
     &mixed_wave_sizes::RULE,
     &sync_argument_order::RULE,
+    &wave_size_not_constant::RULE,
     &lds_over_limit::RULE,
     &lds_bank_conflict::RULE,
+    &inline_ptx::RULE,
     &launch_bounds_missing::RULE,
+    &sync_mask_32_bits::RULE,
 ];
