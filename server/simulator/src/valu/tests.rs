@@ -343,7 +343,8 @@ fn denormals_follow_the_mode() {
 #[test]
 fn lanes_move_as_each_dpp_control_says() {
     // Lane, source lane or none: hand-made from the definitions.
-    let cases: &[(&str, &[(usize, Option<u32>)])] = &[
+    type Case = (&'static str, &'static [(usize, Option<u32>)]);
+    let cases: &[Case] = &[
         (
             "quad_perm:[1,0,3,2]",
             &[(0, Some(1)), (1, Some(0)), (62, Some(63))],
