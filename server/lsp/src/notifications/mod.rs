@@ -1,0 +1,5 @@
+//! One file per family of notifications from the client.
+
+pub mod configuration;
+pub mod documents;
+pub mod progress_cancel;

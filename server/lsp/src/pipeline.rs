@@ -1,0 +1,236 @@
+//! From a change of the text to its diagnostics and resources: read, check, compile, each on a blocking thread, one of
+//! each kind at a time per document. A change that comes meanwhile starts the next pass when the running one ends, so a
+//! burst of edits is read once; a result for another version or another opening of the document is dropped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use hipsmith_lint::Diagnostic;
+use hipsmith_process::Cancel;
+use hipsmith_syntax::{Document, Options, Position, is_hip};
+use lsp_types as lsp;
+
+use crate::event::Event;
+use crate::main_loop::Loop;
+use crate::resources::Resources;
+use crate::session::{Compiling, file_of};
+
+/// What one `didOpen` or `didChange` says: the version afterwards, and the replaced ranges in order.
+#[derive(Debug)]
+pub struct Change {
+    pub version: i32,
+    /// `None` replaces the whole text.
+    pub parts: Vec<(Option<(Position, Position)>, String)>,
+}
+
+/// Take the changes that wait into the document, unless that is under way.
+pub fn read(this: &mut Loop, uri: &lsp::Uri) {
+    let encoding = this.session.client.encoding;
+    let options = this.session.options.clone();
+    let Some(open) = this.session.documents.get_mut(uri) else {
+        return;
+    };
+    let retarget = open.document.target().name != options.target.name;
+    if open.reading || (open.ahead.is_empty() && !retarget) {
+        return;
+    }
+    open.reading = true;
+    let (instance, mut document) = (open.instance, open.document.clone());
+    let changes = std::mem::take(&mut open.ahead);
+    let (events, uri) = (this.events.clone(), uri.clone());
+    tokio::task::spawn_blocking(move || {
+        let version = changes
+            .last()
+            .map_or(document.version(), |last| last.version);
+        let body = AssertUnwindSafe(|| {
+            let parts: Vec<_> = changes
+                .iter()
+                .flat_map(|change| &change.parts)
+                .map(|(range, text)| (*range, text.as_str()))
+                .collect();
+            document.apply_positions(&parts, encoding, version);
+            if retarget {
+                document = Document::with_options(document.shared_text(), version, options);
+            }
+            let is_hip = holds_hip(&uri, document.text());
+            if is_hip {
+                document.model();
+            }
+            (document, is_hip)
+        });
+        let (document, is_hip) = catch_unwind(body).unwrap_or_else(|_| {
+            tracing::error!(
+                "{uri} could not be read (a bug); it stays silent until it is opened again"
+            );
+            (
+                Document::with_options("", version, Arc::new(Options::default())),
+                false,
+            )
+        });
+        let _ = events.send(Event::Read {
+            uri,
+            instance,
+            document,
+            is_hip,
+        });
+    });
+}
+
+/// The document has been read.
+pub fn read_ended(
+    this: &mut Loop,
+    uri: &lsp::Uri,
+    instance: u64,
+    document: Document,
+    is_hip: bool,
+) {
+    let Some(open) = this.session.open(uri, instance) else {
+        return;
+    };
+    open.reading = false;
+    open.document = document;
+    open.is_hip = is_hip;
+    read(this, uri);
+    proceed(this, uri);
+}
+
+/// With the newest text read: answer the requests that wait for it, and do what is wanted.
+pub fn proceed(this: &mut Loop, uri: &lsp::Uri) {
+    let Some(open) = this.session.documents.get_mut(uri) else {
+        return;
+    };
+    if open.reading {
+        return;
+    }
+    let waiting = std::mem::take(&mut open.waiting);
+    let (check_now, compile_now) = (open.wants_check, open.wants_compilation);
+    for compute in waiting {
+        compute(this.session.snapshot(uri));
+    }
+    if check_now {
+        check(this, uri);
+    }
+    if compile_now {
+        compile(this, uri);
+    }
+}
+
+/// Check the document, unless a check runs: its end starts the next one.
+fn check(this: &mut Loop, uri: &lsp::Uri) {
+    let Some(open) = this
+        .session
+        .documents
+        .get_mut(uri)
+        .filter(|open| !open.checking)
+    else {
+        return;
+    };
+    open.checking = true;
+    open.wants_check = false;
+    let (instance, document, is_hip) = (open.instance, open.document.clone(), open.is_hip);
+    let (events, uri) = (this.events.clone(), uri.clone());
+    tokio::task::spawn_blocking(move || {
+        let findings = if is_hip {
+            let body = || hipsmith_lint::check(&document, &hipsmith_lint::Config::default());
+            catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+                tracing::error!("a rule failed on {uri} (a bug); its findings are left out");
+                Vec::new()
+            })
+        } else {
+            Vec::new()
+        };
+        let _ = events.send(Event::Checked {
+            uri,
+            instance,
+            version: document.version(),
+            target: document.target().name.clone(),
+            findings: findings.into(),
+        });
+    });
+}
+
+/// A check has ended.
+pub fn check_ended(
+    this: &mut Loop,
+    uri: &lsp::Uri,
+    instance: u64,
+    version: i32,
+    target: &str,
+    findings: Arc<[Diagnostic]>,
+) {
+    let newest = this.session.options.target.name == target;
+    let Some(open) = this.session.open(uri, instance) else {
+        return;
+    };
+    open.checking = false;
+    if newest && open.is_current(version) {
+        open.findings = Some((version, findings));
+        this.publish(uri);
+    } else {
+        open.wants_check = true;
+    }
+    proceed(this, uri);
+}
+
+/// Compile the text for its kernels' resources; a compilation of an older text is stopped. Runs a program, so only in
+/// a trusted workspace.
+fn compile(this: &mut Loop, uri: &lsp::Uri) {
+    let settings = &this.session.settings;
+    let (trusted, target) = (settings.trusted, settings.target.name.as_str());
+    let cache = this.session.resources.clone();
+    let (Some(open), Some(file)) = (this.session.documents.get_mut(uri), file_of(uri)) else {
+        return;
+    };
+    open.wants_compilation = false;
+    if !trusted || !open.is_hip || open.document.model().kernels().next().is_none() {
+        return;
+    }
+    let text = open.document.shared_text();
+    if let Some(older) = &open.compiling {
+        if older.text == text {
+            return;
+        }
+        older.cancel.cancel();
+    }
+    let cancel = Cancel::new();
+    open.compiling = Some(Compiling {
+        text: text.clone(),
+        cancel: cancel.clone(),
+    });
+    let instance = open.instance;
+    let (events, uri) = (this.events.clone(), uri.clone());
+    this.session.compilations += 1;
+    tokio::task::spawn_blocking(move || {
+        let body = AssertUnwindSafe(|| cache.get(&file, &text, target, &cancel));
+        let resources = catch_unwind(body).unwrap_or_else(|_| {
+            Arc::new(Resources {
+                text,
+                result: Err("hipsmith failed while compiling (a bug)".to_owned()),
+            })
+        });
+        let _ = events.send(Event::Compiled {
+            uri,
+            instance,
+            resources,
+        });
+    });
+}
+
+/// A compilation has ended, perhaps because a newer one replaced it.
+pub fn compile_ended(this: &mut Loop, uri: &lsp::Uri, instance: u64, resources: Arc<Resources>) {
+    this.session.compilations = this.session.compilations.saturating_sub(1);
+    if let Some(open) = this.session.open(uri, instance)
+        && let Some(compiling) = &open.compiling
+        && compiling.text == resources.text
+    {
+        open.compiling = None;
+        open.resources = Some(resources);
+    }
+}
+
+fn holds_hip(uri: &lsp::Uri, text: &str) -> bool {
+    let path = file_of(uri);
+    let path = path.as_deref().and_then(Path::to_str).unwrap_or(uri.path());
+    is_hip(text, path)
+}

@@ -1,0 +1,265 @@
+//! The server's state. Only the main loop holds it mutably; workers get [`Snapshot`]s.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hipsmith_lint::Diagnostic;
+use hipsmith_process::Cancel;
+use hipsmith_syntax::{Document, Encoding, Options};
+use lsp_types as lsp;
+use serde_json::Value;
+
+use crate::jobs::{Job, JobId, Jobs, State};
+use crate::pipeline::Change;
+use crate::resources::{Cache, Resources};
+use crate::settings::Settings;
+
+/// What the client can do, as far as it matters to us.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub encoding: Encoding,
+    /// It shows progress that the server starts.
+    pub progress: bool,
+    /// It answers `workspace/configuration`.
+    pub configuration: bool,
+    /// It asks again for lenses when told to.
+    pub lens_refresh: bool,
+    /// It opens documents for us.
+    pub show_document: bool,
+    /// It can label edits, and ask for confirmation.
+    pub annotations: bool,
+    /// It draws a job's diff itself.
+    pub preview: bool,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self {
+            encoding: Encoding::Utf16,
+            progress: false,
+            configuration: false,
+            lens_refresh: false,
+            show_document: false,
+            annotations: false,
+            preview: false,
+        }
+    }
+}
+
+impl Client {
+    /// Read the capabilities; a client whose shape surprises us gets the plain behaviour.
+    pub fn from_capabilities(capabilities: &Value) -> Self {
+        let yes = |path: &str| capabilities.pointer(path) == Some(&Value::Bool(true));
+        // clangd, on the same buffers, prefers utf-8 too; two encodings on one buffer confuse editors.
+        let utf8 = capabilities
+            .pointer("/general/positionEncodings")
+            .and_then(Value::as_array)
+            .is_some_and(|offered| offered.iter().any(|e| e == "utf-8"));
+        Self {
+            encoding: if utf8 {
+                Encoding::Utf8
+            } else {
+                Encoding::Utf16
+            },
+            progress: yes("/window/workDoneProgress"),
+            configuration: yes("/workspace/configuration"),
+            lens_refresh: yes("/workspace/codeLens/refreshSupport"),
+            show_document: yes("/window/showDocument/support"),
+            annotations: capabilities
+                .pointer("/workspace/workspaceEdit/changeAnnotationSupport")
+                .is_some_and(Value::is_object),
+            preview: yes("/experimental/hipsmith/previewDiff"),
+        }
+    }
+}
+
+/// What waits for a document to be read; gets `None` when the document was closed or holds no HIP.
+pub type Waiting = Box<dyn FnOnce(Option<Snapshot>) + Send>;
+
+/// One open document.
+pub struct Open {
+    /// Which opening this is: results for an earlier one of the same name are dropped.
+    pub instance: u64,
+    /// The newest text that has been read.
+    pub document: Document,
+    /// Changes that came since, in order.
+    pub ahead: Vec<Change>,
+    /// Changes are being read.
+    pub reading: bool,
+    /// Requests that came after a change that is not read yet.
+    pub waiting: Vec<Waiting>,
+    /// Whether it holds HIP at all; other C++ files stay silent.
+    pub is_hip: bool,
+    /// The newest findings and the version they belong to.
+    pub findings: Option<(i32, Arc<[Diagnostic]>)>,
+    pub checking: bool,
+    pub wants_check: bool,
+    /// The newest compilation, perhaps of an older text.
+    pub resources: Option<Arc<Resources>>,
+    pub compiling: Option<Compiling>,
+    pub wants_compilation: bool,
+}
+
+/// A compilation that runs.
+pub struct Compiling {
+    pub text: Arc<str>,
+    pub cancel: Cancel,
+}
+
+impl Open {
+    pub fn new(instance: u64, document: Document) -> Self {
+        Self {
+            instance,
+            document,
+            ahead: Vec::new(),
+            reading: false,
+            waiting: Vec::new(),
+            is_hip: false,
+            findings: None,
+            checking: false,
+            wants_check: false,
+            resources: None,
+            compiling: None,
+            wants_compilation: false,
+        }
+    }
+
+    /// Whether `version` is what the client has now, as far as it has told.
+    pub fn is_current(&self, version: i32) -> bool {
+        !self.reading && self.ahead.is_empty() && self.document.version() == version
+    }
+
+    /// Nobody looks at the document any more.
+    pub fn stop(self) {
+        if let Some(compiling) = &self.compiling {
+            compiling.cancel.cancel();
+        }
+        for waiting in self.waiting {
+            waiting(None);
+        }
+    }
+}
+
+/// All state.
+pub struct Session {
+    pub client: Client,
+    pub settings: Settings,
+    /// What documents are read with; follows the settings.
+    pub options: Arc<Options>,
+    pub documents: HashMap<lsp::Uri, Open>,
+    pub jobs: Jobs,
+    pub resources: Cache,
+    /// Compilations that run.
+    pub compilations: usize,
+    instances: u64,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            client: Client::default(),
+            settings: Settings::default(),
+            options: Arc::new(Options::default()),
+            documents: HashMap::new(),
+            jobs: Jobs::default(),
+            resources: Cache::default(),
+            compilations: 0,
+            instances: 0,
+        }
+    }
+}
+
+impl Session {
+    /// A number no opening of a document had before.
+    pub fn next_instance(&mut self) -> u64 {
+        self.instances += 1;
+        self.instances
+    }
+
+    /// The document, if it is still the same opening of it.
+    pub fn open(&mut self, uri: &lsp::Uri, instance: u64) -> Option<&mut Open> {
+        self.documents
+            .get_mut(uri)
+            .filter(|open| open.instance == instance)
+    }
+
+    /// Follow the settings with what documents are read with.
+    pub fn update_options(&mut self) {
+        self.options = Arc::new(Options {
+            target: self.settings.target,
+            ..Options::default()
+        });
+    }
+
+    /// What a request about one document needs.
+    pub fn snapshot(&self, uri: &lsp::Uri) -> Option<Snapshot> {
+        let open = self.documents.get(uri).filter(|open| open.is_hip)?;
+        Some(Snapshot {
+            uri: uri.clone(),
+            document: open.document.clone(),
+            findings: open
+                .findings
+                .as_ref()
+                .filter(|(version, _)| *version == open.document.version())
+                .map(|(_, findings)| findings.clone()),
+            resources: open.resources.clone(),
+            client: self.client.clone(),
+            settings: self.settings.clone(),
+            jobs: self
+                .jobs
+                .of(uri)
+                .map(|(id, job)| JobView::new(id, job))
+                .collect(),
+        })
+    }
+}
+
+/// What requests see of a job.
+#[derive(Clone, Debug)]
+pub struct JobView {
+    pub id: JobId,
+    pub kernel: String,
+    pub state: State,
+    pub message: String,
+    /// How much faster, and how that is known; only with a diff to decide about.
+    pub gain: Option<String>,
+}
+
+impl JobView {
+    fn new(id: JobId, job: &Job) -> Self {
+        Self {
+            id,
+            kernel: job.request.kernel.clone(),
+            state: job.state,
+            message: job.message.clone(),
+            gain: job.gain(),
+        }
+    }
+}
+
+/// One document and what belongs to it, at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub uri: lsp::Uri,
+    pub document: Document,
+    findings: Option<Arc<[Diagnostic]>>,
+    pub resources: Option<Arc<Resources>>,
+    pub client: Client,
+    pub settings: Settings,
+    pub jobs: Vec<JobView>,
+}
+
+impl Snapshot {
+    /// The findings for exactly this version: the ones shown, or computed now.
+    pub fn findings(&self) -> Arc<[Diagnostic]> {
+        self.findings
+            .clone()
+            .unwrap_or_else(|| hipsmith_lint::check(&self.document, &Default::default()).into())
+    }
+}
+
+/// The file behind a document, if it has one.
+pub fn file_of(uri: &lsp::Uri) -> Option<PathBuf> {
+    uri.to_file_path().ok()
+}
