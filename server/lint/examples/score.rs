@@ -230,11 +230,27 @@ fn bulk(root: &Path) {
     files.sort();
     let begun = std::time::Instant::now();
     let (mut bytes, mut count) = (0, 0);
+    let mut slowest = Vec::new();
     let mut by_rule: BTreeMap<(&str, Severity), usize> = BTreeMap::new();
     for path in files {
-        let Some((text, found)) = findings(&path) else {
+        let Ok(raw) = std::fs::read(&path) else {
             continue;
         };
+        let text = String::from_utf8_lossy(&raw).into_owned();
+        let Some(target) = hipsmith_target::by_name("gfx906") else {
+            return;
+        };
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        let document = Document::with_options(text.clone(), 0, Arc::new(options));
+        let parsed = std::time::Instant::now();
+        let _ = document.model();
+        let modelled = parsed.elapsed();
+        let checked = std::time::Instant::now();
+        let found = check(&document, &Config::default());
+        slowest.push((checked.elapsed(), modelled, text.len(), path.clone()));
         bytes += text.len();
         count += 1;
         for d in found {
@@ -254,6 +270,13 @@ fn bulk(root: &Path) {
         "{count} files, {bytes} bytes, {:?} with parsing",
         begun.elapsed()
     );
+    slowest.sort();
+    for (check, model, len, path) in slowest.iter().rev().take(8) {
+        println!(
+            "  check {check:?}, model {model:?}, {len} bytes: {}",
+            path.display()
+        );
+    }
     for ((rule, severity), n) in by_rule {
         println!("  {rule} {}: {n}", severity.name());
     }

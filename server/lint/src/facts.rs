@@ -247,6 +247,16 @@ fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
     });
 }
 
+/// The node of a function's return type. An unknown word in front (`DI uint32_t f()`) takes the place of the type for the
+/// grammar, and the type itself stands in an error node behind it.
+pub fn return_type(function: Node<'_>) -> Option<Node<'_>> {
+    let ty = function.child_by_field_name("type")?;
+    match ty.next_sibling() {
+        Some(e) if e.kind() == "ERROR" && e.named_child_count() == 1 => e.named_child(0),
+        _ => Some(ty),
+    }
+}
+
 /// Functions by name, for calls within the file.
 pub fn by_name(functions: &[Function<'_>]) -> HashMap<String, Vec<usize>> {
     let mut out: HashMap<String, Vec<usize>> = HashMap::new();

@@ -133,24 +133,14 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         }
     }
     for narrow in definitions.iter().filter(|d| d.value == 32) {
-        // The 32 holds where it is defined: this branch is the one compiled.
         let line_end = text[narrow.at..]
             .find('\n')
             .map_or(text.len(), |i| narrow.at + i);
-        if cx.is_inactive(narrow.at)
-            || cx
-                .model
-                .eval(&narrow.name, &hipsmith_syntax::Scope::at(line_end + 1))
-                != Some(32)
-        {
-            continue;
-        }
         let Some(wide) = definitions.iter().find(|d| {
             d.value == 64
                 && d.name == narrow.name
                 && d.conditional == narrow.conditional
                 && d.branch < narrow.branch
-                && cx.is_inactive(d.at)
         }) else {
             continue;
         };
@@ -164,7 +154,12 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         let about_waves = ["warp", "wave", "wf", "lane"]
             .iter()
             .any(|w| lower.contains(w));
-        if !about_waves || !names_devices(cx, &branch.condition, 0) {
+        let mut devices = Vec::new();
+        if !about_waves
+            || !list(cx, &branch.condition, 0, &mut devices)
+            || devices.is_empty()
+            || devices.contains(&cx.target.macro_name())
+        {
             continue;
         }
         out.push(Diagnostic {
@@ -185,17 +180,24 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether a condition asks for single devices (`__gfx90a__`), directly or through macros.
-fn names_devices(cx: &Context<'_>, condition: &str, depth: u32) -> bool {
-    tokens(condition).iter().any(|t| {
+/// Collect the devices (`__gfx90a__`) that a condition asks for, directly or through macros; false when it is more than
+/// a list of them. Whether the conditional around it is compiled does not matter: such names belong to HIP only.
+fn list(cx: &Context<'_>, condition: &str, depth: u32, devices: &mut Vec<String>) -> bool {
+    tokens(condition).iter().all(|t| {
         let word = t.text(condition);
-        word.starts_with("__gfx")
-            || depth < 4
-                && word.starts_with(|c: char| c.is_alphabetic() || c == '_')
-                && cx
-                    .model
-                    .macro_at(word, usize::MAX)
-                    .is_some_and(|m| names_devices(cx, &m.body, depth + 1))
+        if word.starts_with("__gfx") {
+            devices.push(word.to_owned());
+            return true;
+        }
+        if matches!(word, "defined" | "(" | ")" | "||" | "\\") {
+            return true;
+        }
+        depth < 4
+            && cx
+                .model
+                .macros()
+                .find(|(name, m)| *name == word && m.parameters.is_none())
+                .is_some_and(|(_, m)| list(cx, &m.body, depth + 1, devices))
     })
 }
 

@@ -111,8 +111,7 @@ fn votes(cx: &Context<'_>, call: Node<'_>) -> bool {
 }
 
 fn return_type(cx: &Context<'_>, g: &Function<'_>) -> String {
-    g.node
-        .child_by_field_name("type")
+    crate::facts::return_type(g.node)
         .map(|t| cx.text(t).to_owned())
         .unwrap_or_default()
 }
@@ -217,7 +216,7 @@ fn vote<'t>(
             variable(cx, f, binding, call, name, lost, reported)
         }
         "return_statement" => {
-            let declared = f.node.child_by_field_name("type")?;
+            let declared = crate::facts::return_type(f.node)?;
             if !is_short(cx.text(declared))
                 || f.node.child_by_field_name("declarator")?.kind() == "pointer_declarator"
             {

@@ -5,6 +5,8 @@ mod ballot_in_32_bits;
 mod broadcast_without_width;
 mod consistent_32_lanes;
 mod inline_ptx;
+mod lane_id_masked_with_size;
+mod lane_index_past_array;
 mod lane_mask_literal_32;
 mod launch_bounds_missing;
 mod lds_bank_conflict;
@@ -21,6 +23,8 @@ pub(crate) static TABLE: &[&Rule] = &[
     &ballot_in_32_bits::RULE,
     &broadcast_without_width::RULE,
     &consistent_32_lanes::RULE,
+    &lane_id_masked_with_size::RULE,
+    &lane_index_past_array::RULE,
     &lane_mask_literal_32::RULE,
     &mixed_wave_sizes::RULE,
     &sync_argument_order::RULE,

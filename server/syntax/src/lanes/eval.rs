@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tree_sitter::Node;
 
 use super::bindings::{Binding, BindingKind, Bindings};
-use super::value::{LANES, Lanes, Op};
+use super::value::{LANES, Lanes, Op, Uniform};
 
 /// Names from outside the function: macros, `constexpr`, enums, template parameters with a known value.
 pub trait Names {
@@ -148,11 +148,16 @@ impl Type {
     fn convert(self, value: Lanes) -> Option<Lanes> {
         let Some(values) = value.values() else {
             let pure = value.lanes().iter().all(|v| *v == 0);
-            if self.unsigned && pure && !value.is_nonnegative() {
-                if let super::value::Uniform::Unknown { multiple, .. } = value.shared() {
-                    // The wrap adds 2^32 or 2^64: only powers of two survive as divisors.
-                    return Some(Lanes::uniform(1 << multiple.trailing_zeros().min(32), true));
-                }
+            if self.unsigned
+                && pure
+                && !value.is_nonnegative()
+                && let Uniform::Unknown { multiple, .. } = value.shared()
+            {
+                // The wrap adds 2^32 or 2^64: only powers of two survive as divisors.
+                return Some(Lanes::uniform(
+                    1 << multiple.trailing_zeros().min(32),
+                    true,
+                ));
             }
             return Some(value);
         };
