@@ -16,7 +16,7 @@ use crate::preproc::{Preprocessed, preprocess};
 pub const MAX_BYTES: usize = 8 << 20;
 
 /// A parse that takes longer than this is given up; only hostile text does.
-const PARSE_LIMIT: Duration = Duration::from_secs(10);
+const PARSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a document is read for.
 #[derive(Clone, Debug)]

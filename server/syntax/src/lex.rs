@@ -223,7 +223,11 @@ pub fn tokens(text: &str) -> Vec<Token> {
 
 /// Byte offset of the bracket that closes the one at `open`, skipping comments and literals.
 pub fn matching_close(text: &str, open: usize) -> Option<usize> {
-    let s = text.as_bytes();
+    matching_close_within(text.as_bytes(), open)
+}
+
+/// As [`matching_close`], in bytes that need not end at the end of a text.
+pub(crate) fn matching_close_within(s: &[u8], open: usize) -> Option<usize> {
     let mut stack = Vec::new();
     let mut i = open;
     while i < s.len() {

@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::lex::{comment_end, is_ident, is_ident_start, literal_end, matching_close, number_end};
+use crate::lex::{
+    comment_end, is_ident, is_ident_start, literal_end, matching_close_within, number_end,
+};
 
 /// What a [`Mark`] stood for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -67,6 +69,10 @@ pub struct MaskConfig {
     /// macros of its own text that are defined so.
     pub aliases: BTreeMap<String, Vec<MarkKind>>,
 }
+
+/// How far the end of a word's arguments, and of a launch's configuration, is looked for: unclosed ones in a row
+/// would otherwise each search to the end of the text.
+const ARGUMENTS_LIMIT: usize = 4 << 10;
 
 /// The text for the grammar and the side table.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -217,7 +223,8 @@ fn mask_word(
             open += 1;
         }
         if source.get(open) == Some(&b'(')
-            && let Some(close) = matching_close(text, open)
+            && let Some(close) =
+                matching_close_within(&source[..source.len().min(open + ARGUMENTS_LIMIT)], open)
         {
             arguments = Some(open + 1..close);
             end = close + 1;
@@ -229,9 +236,17 @@ fn mask_word(
         // `extern type name`: the comma and the brackets go, the type and the name stay.
         let inner = arguments.clone().unwrap_or(end..end);
         let parts = crate::lex::split_arguments(text, inner.clone());
-        let [_, name] = parts.as_slice() else {
+        let [ty, name] = parts.as_slice() else {
             return word.end;
         };
+        let (ty, is_name) = (&text[ty.clone()], text[name.clone()].bytes().all(is_ident));
+        if !is_name
+            || name.is_empty()
+            || ty.contains(['(', ')', ';', '{', '}'])
+            || ty.contains("<<<")
+        {
+            return word.end;
+        }
         blank(source, out, word.start..inner.start);
         out[word.start..word.start + 6].copy_from_slice(b"extern");
         if let Some(comma) = source[..name.start].iter().rposition(|b| *b == b',') {
@@ -252,7 +267,7 @@ fn mask_word(
 /// Offset of the `>>>` that closes the launch whose configuration starts at `start`: the first one outside
 /// brackets that a `(` follows.
 fn launch_close(text: &str, start: usize) -> Option<usize> {
-    let s = text.as_bytes();
+    let s = &text.as_bytes()[..text.len().min(start + ARGUMENTS_LIMIT)];
     let mut depth = 0usize;
     let mut i = start;
     while i < s.len() {

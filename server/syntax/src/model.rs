@@ -238,6 +238,15 @@ pub enum Binding {
     Type(String),
 }
 
+impl std::fmt::Display for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Binding::Value(value) => write!(f, "{value}"),
+            Binding::Type(ty) => f.write_str(ty),
+        }
+    }
+}
+
 /// Where an expression stands, and what template parameters are bound to.
 #[derive(Clone, Debug, Default)]
 pub struct Scope<'a> {

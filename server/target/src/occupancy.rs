@@ -35,6 +35,19 @@ pub enum Limiter {
     DoesNotFit,
 }
 
+impl std::fmt::Display for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Limiter::Waves => "the wavefront slots",
+            Limiter::Vgprs => "vector registers",
+            Limiter::Sgprs => "scalar registers",
+            Limiter::Lds => "LDS",
+            Limiter::Workgroups => "the workgroup size",
+            Limiter::DoesNotFit => "what the hardware can launch at all",
+        })
+    }
+}
+
 /// How many wavefronts and workgroups fit at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct Occupancy {
