@@ -11,6 +11,7 @@ use std::ops::Range;
 use crate::lex::{
     comment_end, is_ident, is_ident_start, literal_end, matching_close_within, number_end,
 };
+use crate::preproc::directive_end;
 
 /// What a [`Mark`] stood for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -104,12 +105,13 @@ pub(crate) fn builtin(word: &[u8]) -> Option<(MarkKind, bool)> {
     })
 }
 
-/// Mask the HIP words of `text`. Comments stay as they are, and so do strings outside a masked word's own
-/// arguments; never fails, whatever the text.
+/// Mask the HIP words of `text`. Comments and preprocessor directives stay as they are, and so do strings outside a
+/// masked word's own arguments; never fails, whatever the text.
 pub fn mask(text: &str, config: &MaskConfig) -> Masked {
     let source = text.as_bytes();
     let mut out = source.to_vec();
     let mut marks = Vec::new();
+    let mut line_start = true;
     let mut i = 0;
     while i < source.len() {
         let b = source[i];
@@ -117,7 +119,15 @@ pub fn mask(text: &str, config: &MaskConfig) -> Masked {
             && let Some(end) = comment_end(source, i)
         {
             i = end;
-        } else if b == b'"' || b == b'\'' {
+            continue;
+        }
+        if b == b'#' && line_start {
+            // A directive's words are no code: `#define HD __host__` must keep its name and value.
+            i = directive_end(source, i);
+            continue;
+        }
+        line_start = b == b'\n' || (line_start && b.is_ascii_whitespace());
+        if b == b'"' || b == b'\'' {
             i = literal_end(source, i).map_or(i + 1, |(end, _)| end);
         } else if is_ident_start(b) {
             if matches!(b, b'u' | b'U' | b'L' | b'R')

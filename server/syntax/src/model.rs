@@ -276,7 +276,8 @@ impl<'a> Scope<'a> {
 pub struct StaticLds {
     /// The arrays counted (indices into [`Model::shared`]), those of device functions that the kernel calls included.
     pub arrays: Vec<usize>,
-    /// Their size in bytes with alignment, or `None` if the size of one is not known.
+    /// Their size in bytes with alignment, or `None` if the size of one is not known. What functions of included files
+    /// declare is not seen: the compiler's sum can then be larger.
     pub bytes: Option<u64>,
 }
 
@@ -296,7 +297,9 @@ struct Struct {
     fields: Option<Vec<Field>>,
     is_union: bool,
     align: Option<u64>,
-    at: usize,
+    /// What stands before the names of its members: `Outer::Inner::`.
+    path: String,
+    range: Range<usize>,
     layout: OnceLock<Layout>,
 }
 

@@ -232,7 +232,7 @@ fn skip(s: &[u8], i: usize) -> usize {
 }
 
 /// End of the directive that starts at `i`, before its line break; continued lines belong to it.
-fn directive_end(s: &[u8], mut i: usize) -> usize {
+pub(crate) fn directive_end(s: &[u8], mut i: usize) -> usize {
     while i < s.len() {
         match s[i] {
             b'\n' => return i,

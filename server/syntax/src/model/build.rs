@@ -508,7 +508,8 @@ impl<'a> Builder<'a> {
             fields,
             is_union: node.kind() == "union_specifier",
             align,
-            at: node.end_byte(),
+            path: self.classes.get(class).cloned().unwrap_or_default(),
+            range: node.byte_range(),
             layout: OnceLock::new(),
         });
         Some(class)
@@ -540,7 +541,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let (dims, inner) = array_dims(d);
-            let is_pointer = matches!(inner.kind(), "pointer_declarator" | "reference_declarator");
+            let is_pointer = is_pointer(d, inner);
             if base.base.is_empty() && !is_pointer {
                 return None;
             }
@@ -715,7 +716,8 @@ impl<'a> Builder<'a> {
             fields,
             is_union: node.kind() == "union_specifier",
             align: None,
-            at: node.end_byte(),
+            path: String::new(),
+            range: node.byte_range(),
             layout: OnceLock::new(),
         });
     }
@@ -878,15 +880,6 @@ impl<'a> Builder<'a> {
             let Some(config) = mark.arguments.clone() else {
                 continue;
             };
-            // A launch in a macro's body has no names to resolve.
-            let directive = self
-                .doc
-                .root()
-                .descendant_for_byte_range(mark.range.start, mark.range.start)
-                .is_some_and(|n| n.kind().starts_with("preproc"));
-            if directive {
-                continue;
-            }
             let before = text.get(..mark.range.start).unwrap_or_default();
             let from = before.rfind([';', '{', '}']).map_or(0, |p| p + 1);
             let Some((kernel_range, template)) = self.kernel_name(from..mark.range.start) else {
@@ -979,7 +972,7 @@ impl<'a> Builder<'a> {
             let Some(name) = innermost_name(inner) else {
                 continue;
             };
-            let is_pointer = inner.kind() == "pointer_declarator";
+            let is_pointer = is_pointer(d, inner);
             let unsized_array = dims.first().is_some_and(Option::is_none);
             self.model.shared.push(SharedArray {
                 name: self.doc.node_text(name).to_owned(),
@@ -1157,7 +1150,7 @@ fn array_dims(node: Node<'_>) -> (Vec<Option<Node<'_>>>, Node<'_>) {
     for _ in 0..16 {
         match n.kind() {
             "array_declarator" => dims.push(n.child_by_field_name("size")),
-            "init_declarator" => {}
+            "init_declarator" | "pointer_declarator" => {}
             _ => break,
         }
         match n.child_by_field_name("declarator") {
@@ -1167,4 +1160,22 @@ fn array_dims(node: Node<'_>) -> (Vec<Option<Node<'_>>>, Node<'_>) {
     }
     dims.reverse();
     (dims, n)
+}
+
+/// Whether a star or reference stands between a declarator and the innermost one of its arrays.
+fn is_pointer(declarator: Node<'_>, inner: Node<'_>) -> bool {
+    let mut n = declarator;
+    for _ in 0..17 {
+        if matches!(
+            n.kind(),
+            "pointer_declarator" | "reference_declarator" | "parenthesized_declarator"
+        ) {
+            return true;
+        }
+        match n.child_by_field_name("declarator") {
+            Some(next) if n.id() != inner.id() => n = next,
+            _ => return false,
+        }
+    }
+    true
 }

@@ -84,7 +84,7 @@ impl View<'_> {
         if let Some(known) = s.layout.get() {
             return Some(*known);
         }
-        let view = self.elsewhere(s.at, &[])?;
+        let view = self.elsewhere(s.range.end, &[])?;
         let mut whole = Layout { size: 0, align: 1 };
         for field in s.fields.as_ref()? {
             let one = view.layout(&field.ty)?;
@@ -220,6 +220,23 @@ impl Names for View<'_> {
         });
         if let Some(at) = enumerator {
             return self.enumerator(at);
+        }
+        if !qualified {
+            // A class's members see its constants.
+            let inside = self
+                .model
+                .structs
+                .iter()
+                .filter(|s| !s.path.is_empty() && s.range.contains(&self.at))
+                .filter_map(|s| {
+                    let name = format!("{}{name}", s.path);
+                    let v = self.model.variables.iter().find(|v| v.name == name)?;
+                    Some((s.range.len(), v))
+                })
+                .min_by_key(|(len, _)| *len);
+            if let Some((_, v)) = inside {
+                return self.variable(v);
+            }
         }
         if qualified {
             // Namespaces before the name are not followed; a class's member is known under the class's name.

@@ -205,7 +205,7 @@ fn constants() {
         struct Tile { static constexpr int M = 64; enum { K = M / 4 }; };\n\
         enum class Mode { A = 5, B, C };\nint global = 3;\nconst float f = 2;\n\
         #undef N\n#define N 16\n\
-        void host() { int once = 5; int twice = 6; twice++; int taken = 7; use(&taken); { int once = 9; } const int n = N; }\n",
+        void host() { int once = 5; int twice = 6; twice++; int taken = 7; use(&taken); const int n = N; }\n",
     );
     let m = d.model();
     let at = |needle: &str| d.text().find(needle).expect("the text holds it");
