@@ -236,10 +236,19 @@ pub(super) fn find(base: &str) -> Option<Spec> {
                 float::half(float::frexp64(f64::from(float::single(a))).0 as f32)
             }
         }),
-        "cvt_pk_u8_f32" => op!(|a: f32, b: u32, c: u32| -> u32 {
-            let shift = (b & 3) * 8;
-            c & !(0xff << shift) | byte(a) << shift
-        }),
+        "cvt_pk_u8_f32" | "cvt_pkaccum_u8_f32" => {
+            let spec = op!(|a: f32, b: u32, c: u32| -> u32 {
+                let shift = (b & 3) * 8;
+                c & !(0xff << shift) | byte(a) << shift
+            });
+            // The second form changes a byte of its destination.
+            let form = if base == "cvt_pk_u8_f32" {
+                Form::Plain
+            } else {
+                Form::Accumulate
+            };
+            spec.form(form)
+        }
         _ => return None,
     })
 }
