@@ -11,11 +11,14 @@ use crate::Config;
 use crate::facts::{self, Function, Place};
 use crate::waves::Scheme;
 
+/// A name and the function it is used in.
+type NameIn = (String, Option<usize>);
+
 /// Constants from the kernel model, each looked up once.
 struct ModelNames<'t> {
     model: &'t Model,
     /// By name and the function it is used in: a name has one meaning there, locals aside.
-    memo: RefCell<HashMap<(String, Option<usize>), Option<i64>>>,
+    memo: RefCell<HashMap<NameIn, Option<i64>>>,
     /// Starts of the functions, in order.
     starts: Vec<usize>,
 }

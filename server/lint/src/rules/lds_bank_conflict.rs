@@ -112,9 +112,12 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             if worst.cost.degree < 2 || !said.insert((*array, cx.text(a.node).to_owned())) {
                 continue;
             }
-            out.push(report(
-                cx, f, shared, *array, a, &worst, &settings, &accesses,
-            ));
+            let own: Vec<&Access<'_>> = accesses
+                .iter()
+                .filter(|(i, _)| i == array)
+                .map(|(_, a)| a)
+                .collect();
+            out.push(report(cx, f, shared, a, &worst, &settings, &own));
         }
     }
 }
@@ -131,11 +134,10 @@ fn report<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
     shared: &SharedArray,
-    array: usize,
     a: &Access<'t>,
     worst: &Worst,
     settings: &[Setting],
-    all: &[(usize, Access<'t>)],
+    own: &[&Access<'t>],
 ) -> Diagnostic {
     let kind = match worst.access {
         LdsAccess::Read => "read",
@@ -146,7 +148,7 @@ fn report<'t>(
     } else {
         " (its bank count is not published; 32 is supposed)"
     };
-    let fix = padding(cx, f, shared, array, settings, all);
+    let fix = padding(cx, f, shared, settings, own);
     let advice = match &fix {
         Some(fix) => fix.title.clone(),
         None => "change the stride between lanes to an odd number of words, or swizzle the column"
@@ -659,9 +661,8 @@ fn padding<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
     shared: &SharedArray,
-    array: usize,
     settings: &[Setting],
-    all: &[(usize, Access<'t>)],
+    own: &[&Access<'t>],
 ) -> Option<Fix> {
     if shared.dynamic || shared.dims.len() != 2 {
         return None;
@@ -673,11 +674,6 @@ fn padding<'t>(
         .unwrap_or_default();
     let scope = scope.with(bound);
     let element = i64::try_from(cx.model.size_of(&shared.element, &scope)?).ok()?;
-    let own: Vec<&Access<'t>> = all
-        .iter()
-        .filter(|(i, _)| *i == array)
-        .map(|(_, a)| a)
-        .collect();
     let widest = own
         .iter()
         .filter_map(|a| a.vector)

@@ -18,7 +18,7 @@ pub(super) static RULE: Rule = Rule {
 Reports a 32-bit mask (`0xffffffff`, `~0u`, `-1`, a macro or variable of 32 bits) as the first argument of
 `__shfl*_sync`, `__ballot_sync`, `__any_sync`, `__all_sync`, `__match_*_sync` and `__reduce_*_sync`.
 
-Silent when the file defines the function or a macro of its name itself. It is a warning only when the file includes
+Silent when the file defines the function or a macro of its name itself. It is a hint only when the file includes
 headers of its own project, because such wrappers often live there.
 
 ## Why it matters on 64 lanes
@@ -172,7 +172,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             out.push(Diagnostic {
                 rule: RULE.id,
                 family: RULE.family,
-                severity: if own_headers { Severity::Warning } else { Severity::Error },
+                severity: if own_headers { Severity::Hint } else { Severity::Error },
                 range: mask.byte_range(),
                 message: format!(
                     "`{text}` has 32 bits, but `{}` takes a mask of 64, one bit per lane: HIP refuses to compile it{}; use `0xffffffffffffffffULL` for all lanes",
@@ -237,13 +237,13 @@ __device__ int f(int v) { return __shfl_xor_sync(0xffffffff, v, 1); }
     }
 
     #[test]
-    fn project_headers_make_it_a_warning() {
+    fn project_headers_make_it_a_hint() {
         expect(
             RULE.id,
             "
 #include \"compat.h\"
 __device__ int f(int v) { return __shfl_xor_sync(0xffffffff, v, 1); }
-                                               //^ warning: unless a header
+                                               //^ hint: unless a header
 ",
         );
     }

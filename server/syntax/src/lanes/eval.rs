@@ -154,10 +154,7 @@ impl Type {
                 && let Uniform::Unknown { multiple, .. } = value.shared()
             {
                 // The wrap adds 2^32 or 2^64: only powers of two survive as divisors.
-                return Some(Lanes::uniform(
-                    1 << multiple.trailing_zeros().min(32),
-                    true,
-                ));
+                return Some(Lanes::uniform(1 << multiple.trailing_zeros().min(32), true));
             }
             return Some(value);
         };
