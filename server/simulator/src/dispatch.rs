@@ -1,6 +1,6 @@
 //! A launch: checked against the target, executed workgroup by workgroup, and accounted for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use hipsmith_target::{Resources, Target, occupancy};
 use crate::counters::{Counters, LineCounters};
 use crate::fault::{Fault, Site, SourceLine};
 use crate::machine::{
-    Bounds, Class, Code, LANES, Mode, Op, Problem, Stat, Status, Touched, Wait, Wave, WaveState,
-    Worker, run,
+    Bounds, Class, Clock, Code, LANES, Mode, Op, Outstanding, Problem, Stat, Status, Touched, Wave,
+    WaveState, Worker, run,
 };
 use crate::memory::{Memory, Snapshot};
 use crate::object::{Kernel, KernelArg};
@@ -116,7 +116,7 @@ const DYNAMIC_STACK: u32 = 64 << 10;
 /// Instructions that a wave executes before the other waves of its workgroup get a turn.
 const WAVE_QUANTUM: u64 = 1 << 14;
 
-/// Rounds of all waves before an ordered workgroup lets the others go on: it may wait for one of them.
+/// Turns that all waves of a workgroup get before other workgroups go on: it may wait for one of them.
 const GROUP_ROUNDS: u32 = 16;
 
 impl Simulator {
@@ -136,7 +136,8 @@ impl Simulator {
     }
 
     /// Run a launch to its end. Workgroups run in parallel where the result cannot depend on their order;
-    /// kernels with global atomics run them in order on one thread. The result is the same on every run.
+    /// kernels with global atomics or volatile loads run them in order on one thread. The result is the same on
+    /// every run.
     ///
     /// # Errors
     /// [`Fault`]: refused, wild access, unknown instruction, limit reached, trap or cancelled. Memory that
@@ -374,11 +375,11 @@ struct Group {
 #[derive(Default)]
 struct Total {
     stats: Vec<Stat>,
-    waits: [u64; 5],
-    barriers: u64,
     waves: u64,
     groups: u64,
-    longest_wave: u64,
+    /// Sum over workgroups of the time that the last wave ends, and the longest.
+    time: Clock,
+    longest: Clock,
     warnings: BTreeMap<String, Option<SourceLine>>,
 }
 
@@ -391,13 +392,12 @@ impl Total {
                 a.add(b);
             }
         }
-        for (a, b) in self.waits.iter_mut().zip(other.waits) {
-            *a += b;
-        }
-        self.barriers += other.barriers;
         self.waves += other.waves;
         self.groups += other.groups;
-        self.longest_wave = self.longest_wave.max(other.longest_wave);
+        for i in 0..2 {
+            self.time[i] += other.time[i];
+            self.longest[i] = self.longest[i].max(other.longest[i]);
+        }
         self.warnings.extend(other.warnings);
     }
 }
@@ -438,6 +438,8 @@ impl Run<'_> {
                 .min(usize::try_from(groups).unwrap_or(usize::MAX))
                 .max(1)
         };
+        let resident = u64::from(self.target.device.cu) * u64::from(self.groups_per_cu);
+        let capacity = (usize::try_from(resident).unwrap_or(usize::MAX) / threads).max(1);
         let stop = AtomicBool::new(false);
         let next = AtomicU64::new(0);
         // The fault of the lowest workgroup wins, so that the message is the same on every run.
@@ -446,14 +448,8 @@ impl Run<'_> {
         let work = || {
             let mut worker = self.worker();
             let mut mine = Total::default();
-            let result = if self.reach.ordered {
-                self.in_order(&mut worker, &mut mine, &stop)
-            } else {
-                self.one_by_one(&mut worker, &mut mine, &next, &stop)
-            };
+            let result = self.work(&mut worker, &mut mine, &next, &stop, capacity);
             mine.stats = std::mem::take(&mut worker.stats);
-            mine.waits = worker.waits;
-            mine.barriers = worker.barriers;
             lock(&total).merge(mine);
             if let Err((group, problem)) = result {
                 stop.store(true, Ordering::Relaxed);
@@ -489,104 +485,66 @@ impl Run<'_> {
         Worker::new(self.code, self.snapshot, self.target, self.touched, lines)
     }
 
-    /// Workgroups from a shared counter, each to its end.
-    fn one_by_one(
+    /// Workgroups from a shared counter, each to its end. Those that do not come to their end soon take turns
+    /// with others, as many as the device could hold at the same time: they may wait for one another.
+    fn work(
         &self,
         worker: &mut Worker,
         total: &mut Total,
         next: &AtomicU64,
         stop: &AtomicBool,
+        capacity: usize,
     ) -> Result<(), (u64, Fault)> {
         let groups = self.groups();
+        let mut waiting: VecDeque<(u64, Group)> = VecDeque::new();
         let mut spare = None;
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            // Workgroups are handed out in order, so all below a faulty one are finished or running.
-            if number >= groups || stop.load(Ordering::Relaxed) {
+        let mut more = true;
+        while more || !waiting.is_empty() {
+            if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let mut group = self.group(number, spare.take());
+            // New workgroups first, then those that wait, the one that ran last at the end.
+            let mut fresh = None;
+            if more && waiting.len() < capacity {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                more = number < groups;
+                fresh = more.then_some(number);
+            }
+            let (number, mut group) = match fresh {
+                Some(number) => (number, self.group(number, spare.take())),
+                None => match waiting.pop_front() {
+                    Some(entry) => entry,
+                    None => continue,
+                },
+            };
             worker.l1.clear();
-            loop {
-                let done = self
+            let mut done = false;
+            for _ in 0..GROUP_ROUNDS {
+                done = self
                     .round(worker, &mut group, total)
                     .map_err(|fault| (number, fault))?;
                 if done {
                     break;
                 }
             }
-            self.finish(&group, total);
-            spare = Some(group);
-        }
-    }
-
-    /// All workgroups on one thread in order. Those that the device could hold at the same time take turns
-    /// when one does not come to its end, because it may wait for another.
-    fn in_order(
-        &self,
-        worker: &mut Worker,
-        total: &mut Total,
-        stop: &AtomicBool,
-    ) -> Result<(), (u64, Fault)> {
-        let groups = self.groups();
-        let capacity = u64::from(self.target.device.cu) * u64::from(self.groups_per_cu);
-        let mut number = 0;
-        let mut waiting: Vec<(u64, Group)> = Vec::new();
-        let mut spare = None;
-        while number < groups || !waiting.is_empty() {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let mut still = Vec::new();
-            for (n, mut group) in std::mem::take(&mut waiting) {
-                worker.l1.clear();
-                let done = self.rounds(worker, &mut group, total).map_err(|f| (n, f))?;
-                if done {
-                    self.finish(&group, total);
-                    spare = Some(group);
-                } else {
-                    still.push((n, group));
-                }
-            }
-            waiting = still;
-            while number < groups && (waiting.len() as u64) < capacity {
-                let mut group = self.group(number, spare.take());
-                worker.l1.clear();
-                let done = self
-                    .rounds(worker, &mut group, total)
-                    .map_err(|f| (number, f))?;
-                if done {
-                    self.finish(&group, total);
-                    spare = Some(group);
-                } else {
-                    waiting.push((number, group));
-                }
-                number += 1;
+            if done {
+                self.finish(&group, total);
+                spare = Some(group);
+            } else {
+                waiting.push_back((number, group));
             }
         }
         Ok(())
     }
 
-    fn rounds(
-        &self,
-        worker: &mut Worker,
-        group: &mut Group,
-        total: &mut Total,
-    ) -> Result<bool, Fault> {
-        // Barriers are progress; only rounds in which waves used up their turns count.
-        for _ in 0..GROUP_ROUNDS {
-            if self.round(worker, group, total)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn finish(&self, group: &Group, total: &mut Total) {
         total.groups += 1;
         total.waves += group.waves.len() as u64;
-        let longest = group.waves.iter().map(|w| w.executed).max().unwrap_or(0);
-        total.longest_wave = total.longest_wave.max(longest);
+        for i in 0..2 {
+            let end = group.waves.iter().map(|w| w.now[i]).max().unwrap_or(0);
+            total.time[i] += end;
+            total.longest[i] = total.longest[i].max(end);
+        }
     }
 
     /// Let every wave that can run use up one turn, opening barriers on the way. `true` when all have ended.
@@ -630,8 +588,18 @@ impl Run<'_> {
             }
             // All that have not ended are at a barrier: open it.
             self.warn_divergent(group, total);
+            let barrier = u64::from(self.target.latency.barrier_cycles);
+            let waiting = |w: &&WaveState| matches!(w.status, Status::Barrier(_));
+            let open = [0, 1].map(|i| {
+                let last = group.waves.iter().filter(waiting).map(|w| w.now[i]).max();
+                last.unwrap_or(0) + barrier
+            });
             for wave in &mut group.waves {
-                if matches!(wave.status, Status::Barrier(_)) {
+                if let Status::Barrier(at) = wave.status {
+                    let stall = &mut worker.stats[at as usize].stall;
+                    stall[0] += open[0] - wave.now[0];
+                    stall[1] += open[1] - wave.now[1];
+                    wave.now = open;
                     wave.status = Status::Running;
                 }
             }
@@ -715,8 +683,9 @@ impl Run<'_> {
             scratch: Vec::new(),
             scratch_limit: 0,
             executed: 0,
-            vm: (0, Wait::None),
-            lgkm: (0, Wait::None),
+            now: [0; 2],
+            vm: Outstanding::default(),
+            lgkm: Outstanding::default(),
         }
     }
 
@@ -753,8 +722,9 @@ impl Run<'_> {
             kernel.private_segment_fixed_size
         };
         state.executed = 0;
-        state.vm = (0, Wait::None);
-        state.lgkm = (0, Wait::None);
+        state.now = [0; 2];
+        state.vm.clear();
+        state.lgkm.clear();
         let active = (threads - wave * 64).min(64);
         state.w.exec = u64::MAX >> (64 - active);
 
@@ -950,27 +920,12 @@ impl Run<'_> {
 
     fn report(&self, total: Total, occupancy: u32, elapsed: Duration) -> Dispatch {
         let mut counters = Counters::default();
-        let mut lines: BTreeMap<u32, Counters> = BTreeMap::new();
         for (inst, stat) in self.code.insts.iter().zip(&total.stats) {
-            if stat.count == 0 {
-                continue;
-            }
             let mut one = Counters::default();
-            count(inst, stat, self.target, &mut one);
+            count(inst, stat, self.target, 0.0, &mut one);
             counters.add(&one);
-            if inst.line != u32::MAX {
-                lines.entry(inst.line).or_default().add(&one);
-            }
         }
         counters.sq_waves = total.waves;
-        let mut lines: Vec<LineCounters> = lines
-            .into_iter()
-            .filter_map(|(line, counters)| {
-                let at = self.code.lines.get(line as usize)?.clone();
-                Some(LineCounters { at, counters })
-            })
-            .collect();
-        lines.sort_by(|a, b| a.at.cmp(&b.at));
         let (lines_read, lines_written) = self.touched.count();
         let prediction = timing::predict(&timing::Work {
             target: self.target,
@@ -985,13 +940,35 @@ impl Run<'_> {
                 .div_ceil(64)
                 .into(),
             groups_per_cu: self.groups_per_cu.into(),
-            waits: total.waits,
-            barriers: total.barriers,
+            time: total.time,
+            longest: total.longest,
             lines_read,
             lines_written,
-            longest_wave: total.longest_wave,
             compiled_for: self.launch.kernel.isa(),
         });
+        // What missed L1 waited for L2 or for memory, in the same mix everywhere.
+        let mix = prediction.memory_share();
+        counters.wait_cycles = 0;
+        let mut lines: BTreeMap<u32, Counters> = BTreeMap::new();
+        for (inst, stat) in self.code.insts.iter().zip(&total.stats) {
+            if stat.count == 0 {
+                continue;
+            }
+            let mut one = Counters::default();
+            count(inst, stat, self.target, mix, &mut one);
+            counters.wait_cycles += one.wait_cycles;
+            if inst.line != u32::MAX {
+                lines.entry(inst.line).or_default().add(&one);
+            }
+        }
+        let mut lines: Vec<LineCounters> = lines
+            .into_iter()
+            .filter_map(|(line, counters)| {
+                let at = self.code.lines.get(line as usize)?.clone();
+                Some(LineCounters { at, counters })
+            })
+            .collect();
+        lines.sort_by(|a, b| a.at.cmp(&b.at));
         Dispatch {
             instructions: counters.sq_insts,
             lane_instructions: counters.lane_instructions,
@@ -1016,8 +993,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Turn what happened at one instruction into counters.
-fn count(inst: &crate::machine::Inst, stat: &Stat, target: &Target, into: &mut Counters) {
+/// Waiting is `mix` parts device memory and the rest L2.
+fn count(inst: &crate::machine::Inst, stat: &Stat, target: &Target, mix: f64, into: &mut Counters) {
     into.sq_insts = stat.count;
+    into.wait_cycles =
+        (stat.stall[0] as f64 * (1.0 - mix) + stat.stall[1] as f64 * mix).round() as u64;
     let mut memory = |read: bool| {
         into.lines_touched = stat.cost;
         into.lines_ideal = stat.ideal;

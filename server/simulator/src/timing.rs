@@ -12,8 +12,10 @@
 //! * L2: lines that L1 (16 KiB or so, shared by the workgroups on the unit) did not hold, over the whole
 //!   device;
 //! * memory: lines touched for the first time, and re-touched lines as far as the footprint exceeds the L2;
-//! * latency: what one wave takes alone (4 cycles per instruction, plus a latency at each wait for memory or
-//!   LDS, plus barriers), times the rounds of workgroups that do not fit at once.
+//! * latency: what a workgroup takes alone, times the rounds of workgroups that do not fit at once. Each wave
+//!   has its own clock: instructions take their issue cycles, loads and LDS accesses complete a latency later
+//!   (plus the cycles that the access itself takes), `s_waitcnt` waits for them in order, and a barrier waits
+//!   for the last wave.
 //!
 //! The resources overlap, but not perfectly: the total is the 4-norm of all of them, so that the largest
 //! decides and the others still count a little. A constant for the launch is added.
@@ -25,7 +27,7 @@
 use hipsmith_target::Target;
 
 use crate::counters::Counters;
-use crate::machine::{Matrix, Rate, Wait};
+use crate::machine::{Clock, Matrix, Rate};
 
 /// Assumed time from launch to the first wave and from the last wave to completion, in nanoseconds.
 pub const LAUNCH_NS: f64 = 2000.0;
@@ -96,6 +98,17 @@ pub struct Prediction {
     pub assumptions: Vec<String>,
 }
 
+impl Prediction {
+    /// Share of what L1 did not hold that comes from device memory rather than from L2, 0 to 1.
+    pub fn memory_share(&self) -> f64 {
+        if self.l2_bytes > 0.0 {
+            (self.memory_bytes / self.l2_bytes).min(1.0)
+        } else {
+            0.0
+        }
+    }
+}
+
 /// What a dispatch did, as the model needs it.
 pub(crate) struct Work<'a> {
     pub(crate) target: &'a Target,
@@ -104,14 +117,12 @@ pub(crate) struct Work<'a> {
     pub(crate) groups: u64,
     pub(crate) waves_per_group: u64,
     pub(crate) groups_per_cu: u64,
-    /// How often a wave waited, by [`Wait`].
-    pub(crate) waits: [u64; 5],
-    pub(crate) barriers: u64,
+    /// Sum over workgroups of the time from first to last instruction, and the longest.
+    pub(crate) time: Clock,
+    pub(crate) longest: Clock,
     /// Distinct lines read and written.
     pub(crate) lines_read: u64,
     pub(crate) lines_written: u64,
-    /// Instructions of the wave that executed most.
-    pub(crate) longest_wave: u64,
     /// Target that the code was compiled for.
     pub(crate) compiled_for: &'a str,
 }
@@ -167,7 +178,6 @@ pub(crate) fn predict(work: &Work) -> Prediction {
     let clock_hz = f64::from(t.device.clock_mhz.max(1)) * 1e6;
     let line = f64::from(t.cache.l1_line_bytes.max(1));
     let groups = f(work.groups.max(1));
-    let waves = f(c.sq_waves.max(1));
 
     // The fullest compute unit's share of everything that a unit does by itself.
     let groups_on_fullest = (groups / cus).ceil();
@@ -205,24 +215,15 @@ pub(crate) fn predict(work: &Work) -> Prediction {
         .unwrap_or(t.device.memory_gbps.value * REACHABLE);
     let memory = memory_bytes / (gbps * 1e9 / clock_hz);
 
-    let latency = &t.latency;
     let from_memory = if l2_bytes > 0.0 {
         (memory_bytes / l2_bytes).min(1.0)
     } else {
         0.0
     };
-    let beyond = f64::from(latency.memory_cycles) * from_memory
-        + f64::from(latency.l2_cycles) * (1.0 - from_memory);
-    let wait = |kind: Wait| f(work.waits[kind as usize]);
-    let stalls = wait(Wait::Lds) * f64::from(latency.lds_cycles)
-        + (wait(Wait::Scalar) + wait(Wait::L1)) * f64::from(latency.l1_cycles)
-        + wait(Wait::Beyond) * beyond
-        + f(work.barriers) * f64::from(latency.barrier_cycles);
-    let issue = 4.0 * f(c.sq_insts - c.sq_insts_valu) + f(c.valu_cycles);
-    // Waves of one kernel may differ: the longest one cannot end before its own instructions are issued.
-    let alone = ((issue + stalls) / waves).max(4.0 * f(work.longest_wave));
+    let mixed = |clock: Clock| f(clock[0]) * (1.0 - from_memory) + f(clock[1]) * from_memory;
     let rounds = (groups_on_fullest / resident_groups).ceil();
-    let latency_bound = alone * rounds;
+    // Workgroups of one kernel may differ: the longest one must end too.
+    let latency_bound = (mixed(work.time) / groups * rounds).max(mixed(work.longest));
 
     let mut parts = vec![
         (Bound::Valu, valu),

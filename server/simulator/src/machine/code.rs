@@ -126,7 +126,7 @@ pub(crate) struct Reach {
     /// Vector and accumulation registers needed.
     pub(crate) vgprs: usize,
     pub(crate) agprs: usize,
-    /// Whether workgroups can influence each other through atomics or scalar stores.
+    /// Whether workgroups can influence each other through atomics, volatile loads or scalar stores.
     pub(crate) ordered: bool,
 }
 
@@ -302,7 +302,7 @@ impl Code {
             reach.vgprs = reach.vgprs.max(usize::from(self.needs[at].0));
             reach.agprs = reach.agprs.max(usize::from(self.needs[at].1));
             reach.ordered |= match &inst.op {
-                Op::Vmem(vmem) => vmem.is_atomic() && vmem.space != Space::Scratch,
+                Op::Vmem(vmem) => vmem.communicates(),
                 Op::Smem(smem) => smem.is_store(),
                 _ => false,
             };

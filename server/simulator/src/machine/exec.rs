@@ -1,7 +1,7 @@
 //! The step loop: one wavefront until it must wait, end, or give others a turn.
 
 use super::code::{Condition, Op};
-use super::state::{Problem, Status, Wait, WaveState};
+use super::state::{Problem, Status, WaveState};
 use super::wave::Wave;
 use super::worker::Worker;
 use crate::isa::{Instruction, M0, Operand, VCC_LO};
@@ -51,6 +51,8 @@ pub(crate) fn run(
             state.pc = at;
             return Err(Problem::Instructions);
         }
+        let cycles = u64::from(worker.issue[at as usize]);
+        state.now = [state.now[0] + cycles, state.now[1] + cycles];
         let stat = &mut worker.stats[at as usize];
         stat.count += 1;
         stat.lanes += u64::from(state.w.exec.count_ones());
@@ -81,18 +83,15 @@ pub(crate) fn run(
                 Ok(())
             }
             Op::Wait { vm, lgkm } => {
-                if state.vm.0 > *vm {
-                    worker.waits[state.vm.1 as usize] += 1;
-                    state.vm = (*vm, if *vm == 0 { Wait::None } else { state.vm.1 });
-                }
-                if state.lgkm.0 > *lgkm {
-                    worker.waits[state.lgkm.1 as usize] += 1;
-                    state.lgkm = (*lgkm, if *lgkm == 0 { Wait::None } else { state.lgkm.1 });
-                }
+                let before = state.now;
+                state.now = state.vm.wait(*vm as usize, state.now);
+                state.now = state.lgkm.wait(*lgkm as usize, state.now);
+                let stall = &mut worker.stats[at as usize].stall;
+                stall[0] += state.now[0] - before[0];
+                stall[1] += state.now[1] - before[1];
                 Ok(())
             }
             Op::Barrier => {
-                worker.barriers += 1;
                 state.status = Status::Barrier(at);
                 return Ok(());
             }
@@ -135,7 +134,8 @@ pub(crate) fn run(
                 // Four cycles an instruction, and the same on every run.
                 let now = state.executed * 4;
                 state.w.set_sgpr64(*dst, now);
-                state.lgkm = (state.lgkm.0 + 1, state.lgkm.1.max(Wait::Scalar));
+                let latency = u64::from(worker.target.latency.l1_cycles);
+                state.lgkm.issue(state.now, [latency; 2]);
                 Ok(())
             }
             Op::IndexOn(source, mode) => {

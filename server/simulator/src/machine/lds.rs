@@ -3,7 +3,7 @@
 use hipsmith_target::LdsAccess;
 
 use super::atomic::{self, Update};
-use super::state::{Problem, Wait, WaveState, lanes};
+use super::state::{Problem, WaveState, lanes};
 use super::wave::{LANES, Wave};
 use super::worker::{LdsMemo, Worker};
 use crate::fault::Access;
@@ -304,8 +304,22 @@ impl Lds {
         lds: &mut [u8],
     ) -> Result<(), Problem> {
         let exec = state.w.exec;
-        state.lgkm.0 += 1;
-        state.lgkm.1 = state.lgkm.1.max(Wait::Lds);
+        let cost = worker.stats[at as usize].cost;
+        self.perform(at, worker, state, lds, exec)?;
+        let cycles = worker.stats[at as usize].cost - cost;
+        let latency = u64::from(worker.target.latency.lds_cycles) + cycles;
+        state.lgkm.issue(state.now, [latency; 2]);
+        Ok(())
+    }
+
+    fn perform(
+        &self,
+        at: u32,
+        worker: &mut Worker,
+        state: &mut WaveState,
+        lds: &mut [u8],
+        exec: u64,
+    ) -> Result<(), Problem> {
         match self.action {
             Action::Load { bytes, two, fill } => {
                 for place in 0..1 + usize::from(two) {
@@ -616,7 +630,7 @@ impl Lds {
         }
         let first = addresses[exec.trailing_zeros() as usize];
         let target = worker.target;
-        let memo = worker.lds_memo.entry(at).or_insert_with(|| {
+        let memo = worker.lds_memo[at as usize].get_or_insert_with(|| {
             Box::new(LdsMemo {
                 exec: 0,
                 phase: 0,

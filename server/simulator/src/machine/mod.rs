@@ -13,6 +13,6 @@ mod worker;
 
 pub(crate) use code::{Class, Code, Inst, Matrix, Op, Rate, Reach};
 pub(crate) use exec::{Bounds, run};
-pub(crate) use state::{Problem, Status, Wait, WaveState};
+pub(crate) use state::{Clock, Outstanding, Problem, Status, WaveState};
 pub use wave::{LANES, Mode, PRIVATE_APERTURE, SHARED_APERTURE, Wave};
 pub(crate) use worker::{Stat, Touched, Worker};

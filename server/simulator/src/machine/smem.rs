@@ -1,7 +1,7 @@
 //! Scalar memory.
 
 use super::salu::Source;
-use super::state::{Problem, Wait, WaveState};
+use super::state::{Problem, WaveState};
 use super::worker::Worker;
 use crate::fault::Access;
 use crate::isa::{Instruction, Operand};
@@ -86,8 +86,9 @@ impl Smem {
         worker: &mut Worker,
         state: &mut WaveState,
     ) -> Result<(), Problem> {
-        state.lgkm.0 += 1;
-        state.lgkm.1 = state.lgkm.1.max(Wait::Scalar);
+        // The scalar cache's latency is not published; the vector L1's stands for it.
+        let latency = u64::from(worker.target.latency.l1_cycles);
+        state.lgkm.issue(state.now, [latency; 2]);
         let extra = self.scalar.map_or(0, |s| u64::from(s.get(&state.w)));
         let within = extra.wrapping_add_signed(self.offset);
         let base = state.w.sgpr64(self.base.min(126));

@@ -1,5 +1,7 @@
 //! What a wavefront and a workgroup own while they run.
 
+use std::collections::VecDeque;
+
 use super::wave::{LANES, Wave};
 use crate::fault::Access;
 
@@ -12,16 +14,37 @@ pub(crate) enum Status {
     Ended,
 }
 
-/// Kinds of waiting that the time model charges latency for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wait {
-    /// Nothing outstanding.
-    None = 0,
-    Lds = 1,
-    Scalar = 2,
-    L1 = 3,
-    /// L2 or device memory; the model decides the mix for the whole dispatch.
-    Beyond = 4,
+/// A point in a wave's own time in cycles, twice: as if all that misses L1 came from L2, and as if it came from
+/// device memory. The time model mixes the two when the whole dispatch is known.
+pub(crate) type Clock = [u64; 2];
+
+/// Operations of one wait counter that have not completed, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Outstanding(VecDeque<Clock>);
+
+impl Outstanding {
+    /// One more, done after `latency` from `now`; they complete in order.
+    pub(crate) fn issue(&mut self, now: Clock, latency: Clock) {
+        let last = self.0.back().copied().unwrap_or_default();
+        self.0
+            .push_back([0, 1].map(|i| (now[i] + latency[i]).max(last[i])));
+        // The hardware's counter has 6 bits; a wave that would need more is held back.
+        if self.0.len() > 63 {
+            self.0.pop_front();
+        }
+    }
+    /// Wait until at most `left` are outstanding; the time then.
+    pub(crate) fn wait(&mut self, left: usize, mut now: Clock) -> Clock {
+        while self.0.len() > left {
+            if let Some(done) = self.0.pop_front() {
+                now = [0, 1].map(|i| now[i].max(done[i]));
+            }
+        }
+        now
+    }
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// One wavefront: registers, private memory and what it waits for.
@@ -35,10 +58,12 @@ pub(crate) struct WaveState {
     /// Private memory per lane in bytes.
     pub(crate) scratch_limit: u32,
     pub(crate) executed: u64,
-    /// Vector memory operations outstanding, and the slowest of them.
-    pub(crate) vm: (u32, Wait),
-    /// LDS and scalar memory operations outstanding, and the slowest of them.
-    pub(crate) lgkm: (u32, Wait),
+    /// The wave's own time: what it would need alone on the compute unit.
+    pub(crate) now: Clock,
+    /// Vector memory operations on their way.
+    pub(crate) vm: Outstanding,
+    /// LDS and scalar memory operations on their way.
+    pub(crate) lgkm: Outstanding,
 }
 
 /// Why an instruction could not be executed; the dispatcher adds where.

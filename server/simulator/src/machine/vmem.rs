@@ -1,7 +1,7 @@
 //! Vector memory: global, flat, scratch and buffer loads, stores and atomics.
 
 use super::atomic::{self, Update};
-use super::state::{Problem, Wait, WaveState, lanes};
+use super::state::{Problem, WaveState, lanes};
 use super::wave::{LANES, PRIVATE_APERTURE, SHARED_APERTURE, Wave};
 use super::worker::{Worker, is_sequential};
 use crate::fault::Access;
@@ -110,6 +110,8 @@ pub(crate) struct Vmem {
     data: (bool, u16),
     /// First register for what an atomic returns.
     result: (bool, u16),
+    /// A volatile or atomic load: other workgroups may write what it reads.
+    coherent: bool,
 }
 
 impl Vmem {
@@ -120,6 +122,10 @@ impl Vmem {
     /// Whether it is an atomic.
     pub(crate) fn is_atomic(&self) -> bool {
         matches!(self.action, Action::Atomic { .. })
+    }
+    /// Whether it may tell a workgroup what others did.
+    pub(crate) fn communicates(&self) -> bool {
+        self.space != Space::Scratch && (self.coherent || self.is_atomic())
     }
     /// Dwords that one lane moves, at least 1.
     pub(crate) fn dwords(&self) -> u32 {
@@ -285,6 +291,8 @@ fn build(inst: &Instruction, space: Space, action: Action) -> Result<Vmem, Strin
         offset: inst.number("offset")?,
         data,
         result,
+        coherent: matches!(action, Action::Load(_))
+            && ["glc", "sc0", "sc1"].iter().any(|f| inst.flag(f)),
     })
 }
 
@@ -609,12 +617,10 @@ impl Vmem {
                 }
             }
         }
-        let wait = worker.account(at, region, addresses, exec, bytes, access);
-        state.vm.0 += 1;
-        state.vm.1 = state.vm.1.max(wait);
+        let latency = worker.account(at, region, addresses, exec, bytes, access);
+        state.vm.issue(state.now, latency);
         if self.space == Space::Flat {
-            state.lgkm.0 += 1;
-            state.lgkm.1 = state.lgkm.1.max(Wait::Lds);
+            state.lgkm.issue(state.now, latency);
         }
         Ok(())
     }
@@ -714,8 +720,8 @@ impl Vmem {
             u64::from(exec.count_ones() * self.dwords())
         };
         stat.ideal += ideal;
-        state.vm.0 += 1;
-        state.vm.1 = state.vm.1.max(Wait::L1);
+        let latency = u64::from(worker.target.latency.l1_cycles);
+        state.vm.issue(state.now, [latency; 2]);
         Ok(())
     }
 
@@ -793,12 +799,12 @@ impl Vmem {
         match place {
             Elsewhere::Private => {
                 stat.scratch += moved;
-                state.vm.0 += 1;
-                state.vm.1 = state.vm.1.max(Wait::L1);
+                let latency = u64::from(worker.target.latency.l1_cycles);
+                state.vm.issue(state.now, [latency; 2]);
             }
             Elsewhere::Lds => {
-                state.lgkm.0 += 1;
-                state.lgkm.1 = state.lgkm.1.max(Wait::Lds);
+                let latency = u64::from(worker.target.latency.lds_cycles);
+                state.lgkm.issue(state.now, [latency; 2]);
             }
         }
         Ok(())

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hipsmith_target::Target;
 
-use super::code::Code;
-use super::state::{Problem, Wait, lanes};
+use super::code::{Class, Code};
+use super::state::{Clock, Problem, lanes};
 use crate::fault::Access;
 use crate::memory::Snapshot;
+use crate::timing;
 use crate::valu::ValuInst;
 
 /// Counts of one instruction. Its kind says what the memory fields mean.
@@ -28,6 +29,8 @@ pub(crate) struct Stat {
     pub(crate) scratch: u64,
     /// Lines that missed L1.
     pub(crate) misses: u64,
+    /// Cycles that waves stood still here.
+    pub(crate) stall: Clock,
 }
 
 impl Stat {
@@ -39,6 +42,8 @@ impl Stat {
         self.bytes += other.bytes;
         self.scratch += other.scratch;
         self.misses += other.misses;
+        self.stall[0] += other.stall[0];
+        self.stall[1] += other.stall[1];
     }
 }
 
@@ -144,12 +149,12 @@ pub(crate) struct Worker<'a> {
     pub(crate) stats: Vec<Stat>,
     /// Per instruction: the region that it accessed last.
     pub(crate) last_region: Vec<u32>,
-    pub(crate) lds_memo: HashMap<u32, Box<LdsMemo>>,
+    /// Per instruction: the LDS pattern that was costed last.
+    pub(crate) lds_memo: Vec<Option<Box<LdsMemo>>>,
     /// Vector instructions under `s_set_gpr_idx_on`, by instruction and index.
     pub(crate) indexed: HashMap<(u32, u32), ValuInst>,
-    /// How often a wave had to wait, by [`Wait`].
-    pub(crate) waits: [u64; 5],
-    pub(crate) barriers: u64,
+    /// Per instruction: cycles to issue it.
+    pub(crate) issue: Vec<u16>,
     /// Clock for `s_memtime`, in executed wave instructions.
     pub(crate) clock: u64,
 }
@@ -170,10 +175,16 @@ impl<'a> Worker<'a> {
             l1: L1::new(l1_lines),
             stats: vec![Stat::default(); code.insts.len()],
             last_region: vec![0; code.insts.len()],
-            lds_memo: HashMap::new(),
+            lds_memo: code.insts.iter().map(|_| None).collect(),
             indexed: HashMap::new(),
-            waits: [0; 5],
-            barriers: 0,
+            issue: code
+                .insts
+                .iter()
+                .map(|i| match i.class {
+                    Class::Valu | Class::Matrix => timing::issue_cycles(i.rate, target) as u16,
+                    _ => 4,
+                })
+                .collect(),
             clock: 0,
         }
     }
@@ -242,7 +253,7 @@ impl<'a> Worker<'a> {
         Ok(None)
     }
 
-    /// Account for a checked global access: lines, caches, bytes. Returns what a wait for it costs.
+    /// Account for a checked global access: lines, caches, bytes. Returns its latency.
     #[inline]
     pub(crate) fn account(
         &mut self,
@@ -252,9 +263,9 @@ impl<'a> Worker<'a> {
         exec: u64,
         bytes: u32,
         access: Access,
-    ) -> Wait {
+    ) -> Clock {
         if exec == 0 {
-            return Wait::None;
+            return [0, 0];
         }
         let line_bytes = u64::from(self.target.cache.l1_line_bytes.max(1));
         let mut buffer = [0u64; 128];
@@ -289,7 +300,14 @@ impl<'a> Worker<'a> {
         stat.ideal += u64::from(count * bytes).div_ceil(line_bytes);
         stat.bytes += u64::from(count * bytes);
         stat.misses += misses;
-        if misses > 0 { Wait::Beyond } else { Wait::L1 }
+        let latency = &self.target.latency;
+        // One line (64 bytes or so) a cycle; 64 addresses take 4 cycles at least.
+        let service = (used as u64).max(4);
+        if misses > 0 {
+            [latency.l2_cycles, latency.memory_cycles].map(|l| u64::from(l) + service)
+        } else {
+            [u64::from(latency.l1_cycles) + service; 2]
+        }
     }
 }
 
