@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: where the binary, the fixtures and the shared data are.
 
+pub mod lsp;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -27,7 +29,14 @@ pub fn hipsmith() -> &'static Path {
             .nth(2)
             .expect("cargo puts tests under deps/");
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "hipsmith", "-p", "hipsmith-runtime"])
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "hipsmith",
+                "-p",
+                "hipsmith-runtime",
+            ])
             .args((profile.ends_with("release")).then_some("--release"))
             .current_dir(root())
             .status()

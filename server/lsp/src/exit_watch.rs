@@ -12,10 +12,13 @@ use tower_lsp::{LspService, Server};
 
 use crate::backend::Backend;
 use crate::event::Event;
-use crate::main_loop;
+use crate::{frames, main_loop};
 
 /// Requests that may be in flight at once. Each only waits for its answer, so the number bounds memory, not work.
 const CONCURRENCY: usize = 256;
+
+/// Bytes between the filter of messages and the protocol library.
+const PIPE: usize = 1 << 20;
 
 /// How often to look whether the client's process still lives.
 const CLIENT_CHECK: Duration = Duration::from_secs(2);
@@ -52,11 +55,14 @@ pub async fn serve(input: impl AsyncRead + Unpin, output: impl AsyncWrite) -> i3
         inner: service,
         lifecycle: lifecycle.clone(),
     };
-    let server = Server::new(input, output, socket)
+    let (checked, filtered) = tokio::io::duplex(PIPE);
+    let server = Server::new(filtered, output, socket)
         .concurrency_level(CONCURRENCY)
         .serve(watched);
+    // The end of input reaches the server through the pipe.
+    let served = async { tokio::join!(frames::filter(input, checked), server) };
     tokio::select! {
-        () = server => {}
+        _ = served => {}
         () = lifecycle.exit.notified() => {}
         () = client_dies(lifecycle.clone()) => tracing::info!("the client's process is gone"),
     }

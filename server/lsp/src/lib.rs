@@ -7,6 +7,7 @@
 //! | method | file |
 //! |---|---|
 //! | `initialize`, `initialized`, `shutdown` | `backend.rs` |
+//! | messages that are none | `frames.rs` |
 //! | `exit`, end of input, death of the client | `exit_watch.rs` |
 //! | `textDocument/didOpen`, `didChange`, `didSave`, `didClose` | `notifications/documents.rs` |
 //! | `workspace/didChangeConfiguration` | `notifications/configuration.rs` |
@@ -23,6 +24,7 @@ mod convert;
 mod diagnostics;
 mod event;
 mod exit_watch;
+mod frames;
 mod jobs;
 mod main_loop;
 mod merge;
