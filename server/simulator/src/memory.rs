@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn registered_ranges_do_not_overlap() {
         let memory = Memory::new();
-        let host = vec![0u8; 100];
+        let host = [0u8; 100];
         let base = host.as_ptr() as u64;
         memory.register(base, 100, "host").unwrap();
         assert!(memory.register(base + 50, 100, "again").is_err());

@@ -234,6 +234,35 @@ fn transposes_differ_in_bank_conflicts_only() {
 }
 
 #[test]
+fn matrix_multiplication() {
+    let d = device!();
+    let n = 128usize;
+    let a: Vec<f32> = (0..n * n).map(|i| (i % 7) as f32 - 3.0).collect();
+    let b: Vec<f32> = (0..n * n).map(|i| (i % 5) as f32 * 0.5).collect();
+    let mut want = vec![0f32; n * n];
+    for y in 0..n {
+        for k in 0..n {
+            for x in 0..n {
+                want[y * n + x] += a[y * n + k] * b[k * n + x];
+            }
+        }
+    }
+    let (pa, pb) = (d.give(&a), d.give(&b));
+    let mut cycles = Vec::new();
+    for (name, grid, block) in [
+        ("matmul", [8, 8, 1], [16, 16, 1]),
+        ("matmul_blocked", [2, 2, 1], [256, 1, 1]),
+    ] {
+        let pc = d.give(&vec![0f32; n * n]);
+        let launch = d.launch(name, grid, block, &[P(pa), P(pb), P(pc), I(n as i32)]);
+        let dispatch = d.simulator.dispatch(&launch, &Limits::default()).unwrap();
+        assert_eq!(d.take::<f32>(pc, n * n), want, "{name}");
+        cycles.push(dispatch.counters.sq_lds_idx_active);
+    }
+    assert!(cycles[1] < cycles[0], "{cycles:?}");
+}
+
+#[test]
 fn divergent_control_flow() {
     let d = device!();
     let input: Vec<i32> = (1..65).collect();

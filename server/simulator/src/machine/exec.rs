@@ -41,7 +41,7 @@ pub(crate) fn run(
         state.pc = at + 1;
         state.executed += 1;
         worker.clock += 1;
-        if worker.clock % CLOCK_PERIOD == 0
+        if worker.clock.is_multiple_of(CLOCK_PERIOD)
             && let Some(problem) = (bounds.interrupted)()
         {
             state.pc = at;

@@ -254,8 +254,8 @@ fn build(inst: &Instruction, action: Action, step: u32) -> Result<Lds, String> {
     };
     lds.offsets = if step != 0 {
         [
-            offset("offset0")? * step & 0xf_ffff,
-            offset("offset1")? * step & 0xf_ffff,
+            (offset("offset0")? * step) & 0xf_ffff,
+            (offset("offset1")? * step) & 0xf_ffff,
         ]
     } else if matches!(action, Action::Swizzle(_)) {
         [0; 2]
@@ -435,7 +435,7 @@ impl Lds {
                 let data = *row(&state.w, self.data[0], 0);
                 let mut out = [0u32; LANES];
                 for lane in lanes(exec) {
-                    let to = target[lane].wrapping_add(self.offsets[0]) / 4 & 63;
+                    let to = (target[lane].wrapping_add(self.offsets[0]) / 4) & 63;
                     out[to as usize] = data[lane];
                 }
                 self.give(&mut state.w, exec, &out);
@@ -445,7 +445,7 @@ impl Lds {
                 let data = *row(&state.w, self.data[0], 0);
                 let mut out = [0u32; LANES];
                 for lane in lanes(exec) {
-                    let from = source[lane].wrapping_add(self.offsets[0]) / 4 & 63;
+                    let from = (source[lane].wrapping_add(self.offsets[0]) / 4) & 63;
                     if exec >> from & 1 == 1 {
                         out[lane] = data[from as usize];
                     }
@@ -641,8 +641,8 @@ impl Lds {
         });
         let mut same = memo.exec == exec && memo.phase == first % 4;
         if exec == u64::MAX {
-            for i in 0..LANES {
-                same &= memo.relative[i] == addresses[i].wrapping_sub(first);
+            for (relative, address) in memo.relative.iter().zip(addresses) {
+                same &= *relative == address.wrapping_sub(first);
             }
         } else {
             for lane in lanes(exec) {

@@ -190,7 +190,10 @@ fn sign_run(value: u64, bits: u32) -> u32 {
     if run >= bits { u32::MAX } else { run }
 }
 
-fn lookup(name: &str) -> Option<(fn(&Salu, &mut Wave), Shape)> {
+/// An operation and its operands.
+type Entry = (fn(&Salu, &mut Wave), Shape);
+
+fn lookup(name: &str) -> Option<Entry> {
     use Shape::*;
     /// A 32-bit result without SCC.
     macro_rules! op32 {
@@ -345,7 +348,7 @@ fn lookup(name: &str) -> Option<(fn(&Salu, &mut Wave), Shape)> {
             )
         };
     }
-    let entry: (fn(&Salu, &mut Wave), Shape) = match name {
+    let entry: Entry = match name {
         "s_mov_b32" => op32!(Da, |a, _b| a),
         "s_mov_b64" => op64!(Da, |a, _b| a),
         "s_movk_i32" => op32!(Dk, |_a, b| b),
@@ -467,7 +470,7 @@ fn lookup(name: &str) -> Option<(fn(&Salu, &mut Wave), Shape)> {
         "s_bfe_u64" => shift64!(|a, b| bfe_u64(a, b)),
         "s_bfe_i64" => shift64!(|a, b| bfe_i64(a, b)),
         "s_mul_i32" => op32!(Dab, |a, b| a.wrapping_mul(b)),
-        "s_mul_hi_u32" => op32!(Dab, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32),
+        "s_mul_hi_u32" => op32!(Dab, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         "s_mul_hi_i32" => op32!(Dab, |a, b| {
             ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
         }),
@@ -603,7 +606,7 @@ fn first_one(value: u64) -> u32 {
     }
 }
 
-fn bcnt64(ones: bool) -> (fn(&Salu, &mut Wave), Shape) {
+fn bcnt64(ones: bool) -> Entry {
     fn count(i: &Salu, w: &mut Wave, flip: u64) {
         let n = (i.a.get64(w) ^ flip).count_ones();
         w.set_sgpr(i.dst, n);

@@ -594,7 +594,7 @@ impl Vmem {
             Action::Atomic { .. } => {
                 for lane in lanes(exec) {
                     let address = addresses[lane];
-                    if address % u64::from(bytes) != 0 {
+                    if !address.is_multiple_of(u64::from(bytes)) {
                         return Err(Problem::Misaligned {
                             access,
                             address,
@@ -682,7 +682,7 @@ impl Vmem {
                 break;
             }
         }
-        let whole_rows = uniform && first % 4 == 0;
+        let whole_rows = uniform && first.is_multiple_of(4);
         match self.action {
             Action::Load(Width::Dwords(n)) if whole_rows => {
                 for k in 0..usize::from(n) {

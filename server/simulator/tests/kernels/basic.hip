@@ -238,3 +238,44 @@ __global__ void uneven_barriers(int *out) {
   }
 }
 }
+
+extern "C" __global__ void matmul(const float *a, const float *b, float *c, int n) {
+  __shared__ float ta[16][16], tb[16][16];
+  int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+  float sum = 0;
+  for (int k = 0; k < n; k += 16) {
+    ta[y][x] = a[row * n + k + x];
+    tb[y][x] = b[(k + y) * n + col];
+    __syncthreads();
+    for (int i = 0; i < 16; ++i)
+      sum += ta[y][i] * tb[i][x];
+    __syncthreads();
+  }
+  c[row * n + col] = sum;
+}
+
+// 64x64 block tile, 4x4 per thread: the shape of a real GEMM.
+extern "C" __global__ void __launch_bounds__(256) matmul_blocked(const float *a, const float *b, float *c, int n) {
+  __shared__ float ta[16][64], tb[16][64];
+  int t = threadIdx.x, tx = t & 15, ty = t >> 4;
+  float sum[4][4] = {};
+  for (int k = 0; k < n; k += 16) {
+    for (int i = 0; i < 4; ++i) {
+      int e = t + i * 256;
+      ta[e & 15][e >> 4] = a[(blockIdx.y * 64 + (e >> 4)) * n + k + (e & 15)];
+      tb[e >> 6][e & 63] = b[(k + (e >> 6)) * n + blockIdx.x * 64 + (e & 63)];
+    }
+    __syncthreads();
+    for (int i = 0; i < 16; ++i) {
+      float4 va = *(float4 *)&ta[i][ty * 4], vb = *(float4 *)&tb[i][tx * 4];
+      float x[4] = {va.x, va.y, va.z, va.w}, y[4] = {vb.x, vb.y, vb.z, vb.w};
+      for (int p = 0; p < 4; ++p)
+        for (int q = 0; q < 4; ++q)
+          sum[p][q] += x[p] * y[q];
+    }
+    __syncthreads();
+  }
+  for (int p = 0; p < 4; ++p)
+    for (int q = 0; q < 4; ++q)
+      c[(blockIdx.y * 64 + ty * 4 + p) * n + blockIdx.x * 64 + tx * 4 + q] = sum[p][q];
+}
