@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#define TILE 16
+#define TILE 32
 
 __global__ void transpose(const float *__restrict__ in, float *__restrict__ out, int width, int height) {
   const int x = blockIdx.x * TILE + threadIdx.x;

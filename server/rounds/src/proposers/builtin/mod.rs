@@ -142,8 +142,29 @@ fn weight(kind: Kind, brief: &Brief) -> f64 {
 
 /// The expected speed-up, scaled by how much the profile blames what the idea relieves.
 fn expected(idea: &Idea, brief: &Brief) -> f64 {
-    let gain = (idea.expected - 1.0) * weight(idea.kind, brief);
+    let mut gain = (idea.expected - 1.0) * weight(idea.kind, brief);
+    if idea.kind == Kind::Shape && fills_better(idea, brief) {
+        gain += 0.2;
+    }
     ((1.0 + gain) * 100.0).round() / 100.0
+}
+
+/// Whether a launch leaves wavefront slots of the machine empty that larger blocks would use: the same number of
+/// workgroups, each with more threads.
+fn fills_better(idea: &Idea, brief: &Brief) -> bool {
+    let (Some(launch), Some(target)) = (&idea.launch, hipsmith_target::by_name(brief.target))
+    else {
+        return false;
+    };
+    let threads = |block: [u32; 3]| block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let groups = threads(brief.grid);
+    let waves =
+        groups.saturating_mul(threads(brief.block).div_ceil(u64::from(target.wave_size.max(1))));
+    let slots = u64::from(target.device.cu)
+        * u64::from(target.exec.simds_per_cu * target.exec.max_waves_per_simd);
+    launch.grid_scale == [(1, 1); 3]
+        && threads(launch.block) > threads(brief.block)
+        && waves * 2 <= slots
 }
 
 /// The order in which ideas are tried: expected gain, then what is known about them.

@@ -62,9 +62,10 @@ pub fn rewrite(code: &Code) -> Vec<Idea> {
         id: "vector-loads/16-bytes".to_owned(),
         kind: Kind::Memory,
         what: format!(
-            "{} move {bytes} bytes a lane in each access of the loop in line {at}; 16-byte accesses need {} times fewer \
+            "{} {} {bytes} bytes a lane in each access of the loop in line {at}; 16-byte accesses need {} times fewer \
              memory instructions and keep more bytes in flight",
             list.join(" and "),
+            if list.len() == 1 { "moves" } else { "move" },
             16 / bytes.max(1),
         ),
         expected: 1.5,

@@ -11,7 +11,9 @@ use super::code::{Code, Dispatch};
 use super::{Idea, read};
 
 mod legal;
+mod order;
 mod refused;
+mod skills;
 mod texts;
 
 /// A rewrite.
@@ -103,7 +105,7 @@ fn compile(text: &str) -> Option<Result<(), String>> {
 }
 
 /// Every idea must compile, where there is a compiler.
-fn compile_all(ideas: &[Idea]) {
+fn compile_all<'a>(ideas: impl IntoIterator<Item = &'a Idea>) {
     for idea in ideas {
         match compile(&idea.new_text) {
             None => eprintln!("skipped: no hipcc"),

@@ -86,7 +86,7 @@ fn no_text_makes_a_rewrite_panic() {
         let kernel_text = &text[..end];
         // Cut at every few bytes, and with a piece missing.
         for cut in (0..kernel_text.len())
-            .step_by(41)
+            .step_by(97)
             .filter(|c| kernel_text.is_char_boundary(*c))
         {
             let launch =
