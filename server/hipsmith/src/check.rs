@@ -101,6 +101,7 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
     let mut files = 0usize;
     let mut assumed_banks = false;
     let mut objects = Vec::new();
+    let mut unparsed = Vec::new();
     let renderer = if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         Renderer::styled()
     } else {
@@ -116,6 +117,14 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
                     troubles.push(format!(
                         "{}: could not be parsed in reasonable time",
                         one.path.display()
+                    ));
+                } else if let Some(at) = document.first_error() {
+                    let place = document.position(at, Encoding::Utf8);
+                    unparsed.push(format!(
+                        "{}:{}:{}: not understood here; the code around it was not checked",
+                        one.path.display(),
+                        place.line + 1,
+                        place.column + 1
                     ));
                 }
                 for d in found {
@@ -146,7 +155,7 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
         }
     }
     let _ = out.flush();
-    for why in &troubles {
+    for why in unparsed.iter().chain(&troubles) {
         eprintln!("hipsmith check: {why}");
     }
     Ok(if !troubles.is_empty() {

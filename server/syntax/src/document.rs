@@ -204,6 +204,21 @@ impl Document {
     pub fn is_parsed(&self) -> bool {
         self.parsed
     }
+    /// Where the first error in the tree is: code around it is not looked at.
+    pub fn first_error(&self) -> Option<usize> {
+        let mut node = self.root();
+        if !node.has_error() {
+            return None;
+        }
+        while !node.is_error() && !node.is_missing() {
+            let mut cursor = node.walk();
+            let Some(next) = node.children(&mut cursor).find(Node::has_error) else {
+                break;
+            };
+            node = next;
+        }
+        Some(node.start_byte())
+    }
     /// Byte ranges of code that the target does not compile, in text order.
     pub fn inactive(&self) -> &[Range<usize>] {
         &self.pre.inactive

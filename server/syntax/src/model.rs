@@ -352,8 +352,7 @@ impl Model {
         let function = self.function_at(offset);
         let named = || self.shared.iter().filter(|s| s.name == name);
         named()
-            .filter(|s| s.function == function && s.range.start <= offset)
-            .next_back()
+            .rfind(|s| s.function == function && s.range.start <= offset)
             .or_else(|| named().find(|s| s.function.is_none()))
     }
     /// `__shared__` arrays declared in a function.

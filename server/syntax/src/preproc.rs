@@ -17,10 +17,13 @@ use crate::lex::{
 };
 use crate::mask::{MarkKind, builtin};
 
-/// Macros by name, with the offset from which each definition holds (`None`: undefined from there).
+/// From which offset on a name has which definition; `None` for `#undef`.
+type Definition = (usize, Option<Arc<Macro>>);
+
+/// Macros by name, each with its definitions in text order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Macros {
-    by_name: HashMap<String, Vec<(usize, Option<Arc<Macro>>)>>,
+    by_name: HashMap<String, Vec<Definition>>,
 }
 
 impl Macros {

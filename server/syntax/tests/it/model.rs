@@ -97,7 +97,7 @@ fn shared_arrays() {
           HIP_DYNAMIC_SHARED(double, more)\n;\n  __shared__ T unknown[blockDim];\n}\n",
     );
     let m = d.model();
-    let got: Vec<(&str, Option<u64>, Vec<Option<i64>>, bool)> = m
+    let got: Vec<_> = m
         .shared
         .iter()
         .map(|s| {
