@@ -1,6 +1,6 @@
 //! Precision and recall of the rules on the shared corpus, and what fires on the bulk sources.
 //!
-//! `cargo run --release -p hipsmith-lint --example score [-- --list] [-- --bulk]`
+//! `cargo run --release -p hipsmith-lint --example score [-- --list | --bulk | --time FILE]`
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,10 @@ fn main() {
         println!("skipped: no shared data");
         return;
     };
+    if let Some(file) = std::env::args().skip_while(|a| a != "--time").nth(1) {
+        time(Path::new(&file));
+        return;
+    }
     if std::env::args().any(|a| a == "--bulk") {
         bulk(&shared.join("corpus/bulk"));
         return;
@@ -279,5 +283,38 @@ fn bulk(root: &Path) {
     }
     for ((rule, severity), n) in by_rule {
         println!("  {rule} {}: {n}", severity.name());
+    }
+}
+
+/// The shortest of many runs of the check of one file, whole and by rule: what is left of it without other load.
+fn time(path: &Path) {
+    let Ok(raw) = std::fs::read(path) else {
+        println!("{}: cannot be read", path.display());
+        return;
+    };
+    let document = Document::new(String::from_utf8_lossy(&raw).into_owned());
+    let _ = document.model();
+    let shortest = |config: &Config| {
+        (0..40)
+            .map(|_| {
+                let begun = std::time::Instant::now();
+                std::hint::black_box(check(&document, config));
+                begun.elapsed()
+            })
+            .min()
+            .unwrap_or_default()
+    };
+    println!("all: {:?}", shortest(&Config::default()));
+    let none = Config {
+        only: ["none".to_owned()].into(),
+        ..Config::default()
+    };
+    println!("facts alone: {:?}", shortest(&none));
+    for r in hipsmith_lint::rules() {
+        let config = Config {
+            only: [r.id.to_owned()].into(),
+            ..Config::default()
+        };
+        println!("  {}: {:?}", r.id, shortest(&config));
     }
 }

@@ -9,7 +9,7 @@ use hipsmith_target::Target;
 
 use crate::Config;
 use crate::facts::{self, Function, Place};
-use crate::waves::Scheme;
+use crate::waves::{Id, Scheme};
 
 /// A name and the function it is used in.
 type NameIn = (String, Option<usize>);
@@ -21,11 +21,17 @@ struct ModelNames<'t> {
     memo: RefCell<HashMap<NameIn, Option<i64>>>,
     /// Starts of the functions, in order.
     starts: Vec<usize>,
+    /// Names that some function declares: only their meaning depends on the place.
+    local: HashSet<&'t str>,
 }
 
 impl Names for ModelNames<'_> {
     fn constant(&self, name: &str, at: usize) -> Option<i64> {
-        let function = self.starts.partition_point(|s| *s <= at).checked_sub(1);
+        let function = if self.local.contains(name) {
+            self.starts.partition_point(|s| *s <= at).checked_sub(1)
+        } else {
+            None
+        };
         let key = (name.to_owned(), function);
         if let Some(known) = self.memo.borrow().get(&key) {
             return *known;
@@ -82,6 +88,12 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         model,
         memo: RefCell::default(),
         starts,
+        local: model
+            .variables
+            .iter()
+            .filter(|v| v.scope.start > 0)
+            .map(|v| v.name.as_str())
+            .collect(),
     };
     let by_name = facts::by_name(&functions);
     let cx = Context {
@@ -90,10 +102,12 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         config,
         model,
         functions,
+        shared_names: model.shared.iter().map(|s| s.name.as_str()).collect(),
         document,
         names: &names,
         macros: model.macros().map(|(name, _)| name.to_owned()).collect(),
         by_name,
+        ids: RefCell::default(),
         schemes: OnceCell::new(),
         callers: OnceCell::new(),
     };
@@ -112,10 +126,14 @@ pub struct Context<'t> {
     pub functions: Vec<Function<'t>>,
     /// The kernel model: arrays, launches, constants.
     pub model: &'t Model,
+    /// Names of the `__shared__` arrays.
+    pub(crate) shared_names: HashSet<&'t str>,
     pub(crate) document: &'t Document,
     pub(crate) names: &'t dyn Names,
     pub(crate) macros: HashSet<String>,
     pub(crate) by_name: HashMap<String, Vec<usize>>,
+    /// Ids that variables hold, by the node of the variable's name.
+    pub(crate) ids: RefCell<HashMap<usize, Option<Id>>>,
     pub(crate) schemes: OnceCell<Vec<Vec<Scheme>>>,
     pub(crate) callers: OnceCell<Vec<Vec<usize>>>,
 }

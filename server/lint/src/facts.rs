@@ -51,6 +51,31 @@ pub struct Function<'t> {
     pub subscripts: Vec<Node<'t>>,
     /// `return` statements.
     pub returns: Vec<Node<'t>>,
+    /// Two-operand expressions with their operator, in text order.
+    pub binaries: Vec<Binary<'t>>,
+}
+
+/// `left operator right`
+#[derive(Clone, Copy, Debug)]
+pub struct Binary<'t> {
+    /// The whole expression.
+    pub node: Node<'t>,
+    /// The operator's token.
+    pub operator: &'t str,
+    /// Its left side.
+    pub left: Node<'t>,
+    /// Its right side.
+    pub right: Node<'t>,
+}
+
+/// Read a `binary_expression`.
+pub fn binary(node: Node<'_>) -> Option<Binary<'_>> {
+    Some(Binary {
+        node,
+        operator: node.child_by_field_name("operator")?.kind(),
+        left: node.child_by_field_name("left")?,
+        right: node.child_by_field_name("right")?,
+    })
 }
 
 /// The text of a node.
@@ -215,6 +240,7 @@ pub fn functions<'t>(
             assignments: Vec::new(),
             subscripts: Vec::new(),
             returns: Vec::new(),
+            binaries: Vec::new(),
         };
         contents(source, body, &mut f);
         out.push(f);
@@ -241,6 +267,7 @@ fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
             "assignment_expression" => f.assignments.push(node),
             "subscript_expression" => f.subscripts.push(node),
             "return_statement" => f.returns.push(node),
+            "binary_expression" if !node.has_error() => f.binaries.extend(binary(node)),
             _ => {}
         }
         true

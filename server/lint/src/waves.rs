@@ -126,6 +126,11 @@ fn is_thread_index(lanes: &Lanes) -> bool {
 impl<'t> Context<'t> {
     /// Whether the builtin `warpSize` (or the compiler's wave size macro) decides the value of `node`.
     pub fn asks_hardware(&self, f: &Function<'t>, node: Node<'_>) -> bool {
+        self.asks_hardware_at(f, node, 0)
+    }
+
+    /// As [`Context::asks_hardware`]; `depth` counts the definitions followed so far, of which there may be many paths.
+    fn asks_hardware_at(&self, f: &Function<'t>, node: Node<'_>, depth: u32) -> bool {
         let mut found = false;
         facts::walk(node, &mut |n| {
             if n.kind() == "identifier" {
@@ -138,7 +143,8 @@ impl<'t> Context<'t> {
                         if let Some(init) = b.init
                             && !facts::within(init, n)
                             && init.end_byte() <= n.start_byte()
-                            && self.asks_hardware(f, init)
+                            && depth < 3
+                            && self.asks_hardware_at(f, init, depth + 1)
                         {
                             found = true;
                         }
@@ -183,12 +189,27 @@ impl<'t> Context<'t> {
                 if !b.writes.is_empty() || b.compound || b.kind != BindingKind::Local {
                     return None;
                 }
-                self.id_at(f, eval, b.init?, depth + 1)
+                let init = b.init?;
+                // Ids are asked for again and again, always for a wide block.
+                let key = b.name.id();
+                if let Some(known) = self.ids.borrow().get(&key) {
+                    return known.clone();
+                }
+                let id = self.id_at(f, eval, init, depth + 1);
+                self.ids.borrow_mut().insert(key, id.clone());
+                id
             }
             "binary_expression" => {
-                let left = node.child_by_field_name("left")?;
-                let right = node.child_by_field_name("right")?;
-                let operator = text(self.source, node.child_by_field_name("operator")?);
+                let facts::Binary {
+                    operator,
+                    left,
+                    right,
+                    ..
+                } = facts::binary(node)?;
+                // The operator first: evaluating is the costly part.
+                if !matches!(operator, "%" | "&" | "/" | ">>") {
+                    return None;
+                }
                 let n = eval.constant(right)?;
                 let (lane, size) = match operator {
                     "%" => (true, n),

@@ -594,32 +594,20 @@ fn holds_vote(cx: &Context<'_>, binding: &Binding<'_>) -> bool {
 /// `1 << lane` with lanes up to 63.
 fn shifts<'t>(cx: &Context<'t>, f: &Function<'t>, index: usize, out: &mut Vec<Diagnostic>) {
     let eval = cx.wide(f);
-    walk(f.body, &mut |n| {
-        if n.kind() != "binary_expression" || n.has_error() {
-            return true;
-        }
-        let (Some(left), Some(right), Some(operator)) = (
-            n.child_by_field_name("left"),
-            n.child_by_field_name("right"),
-            n.child_by_field_name("operator"),
-        ) else {
-            return true;
-        };
-        if cx.text(operator) != "<<" {
-            return true;
-        }
+    for b in f.binaries.iter().filter(|b| b.operator == "<<") {
+        let (n, left, right) = (b.node, b.left, b.right);
         let Some(wide) = one(cx.text(unparenthesized(left))) else {
-            return true;
+            continue;
         };
         let Some(id) = cx.id_of(f, &eval, right) else {
-            return true;
+            continue;
         };
         if !id.lane || id.size < 64 || cx.only_on_32(f, n) || cx.at_most_32_threads(index) {
-            return true;
+            continue;
         }
         // A bit of a lane is only of interest to a mask: `x & (1 << lane)`.
         if ancestor(n, &["subscript_expression"], f.node).is_some() {
-            return true;
+            continue;
         }
         let mut d = diagnostic(
             n.byte_range(),
@@ -635,8 +623,7 @@ fn shifts<'t>(cx: &Context<'t>, f: &Function<'t>, index: usize, out: &mut Vec<Di
             Safety::Unsafe,
         ));
         out.push(d);
-        true
-    });
+    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,10 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             ) else {
                 continue;
             };
-            if array.kind() != "identifier" || list.named_child_count() != 1 {
+            if array.kind() != "identifier"
+                || list.named_child_count() != 1
+                || !cx.shared_names.contains(cx.text(array))
+            {
                 continue;
             }
             let Some(shared) = cx.model.shared_at(cx.text(array), s.start_byte()) else {

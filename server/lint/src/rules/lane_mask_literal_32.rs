@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::sync_mask_32_bits::{all_ones, takes_mask};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::facts::{Function, callee_name, unparenthesized, walk};
+use crate::facts::{Function, callee_name, unparenthesized};
 use crate::rule::Rule;
 
 pub(super) static RULE: Rule = Rule {
@@ -99,23 +99,19 @@ fn short(text: &str) -> bool {
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     for (index, f) in cx.functions.iter().enumerate() {
-        walk(f.body, &mut |n| {
-            if n.kind() == "binary_expression"
-                && !n.has_error()
-                && n.child_by_field_name("operator")
-                    .is_some_and(|o| matches!(cx.text(o), "==" | "!="))
-                && let (Some(l), Some(r)) = (
-                    n.child_by_field_name("left"),
-                    n.child_by_field_name("right"),
-                )
-            {
-                for (vote, mask) in [(l, r), (r, l)] {
-                    if holds_vote(cx, f, vote)
-                        && is_short_mask(cx, mask)
-                        && !cx.only_on_32(f, n)
-                        && !cx.at_most_32_threads(index)
-                    {
-                        out.push(Diagnostic {
+        for b in f
+            .binaries
+            .iter()
+            .filter(|b| matches!(b.operator, "==" | "!="))
+        {
+            let (n, l, r) = (b.node, b.left, b.right);
+            for (vote, mask) in [(l, r), (r, l)] {
+                if holds_vote(cx, f, vote)
+                    && is_short_mask(cx, mask)
+                    && !cx.only_on_32(f, n)
+                    && !cx.at_most_32_threads(index)
+                {
+                    out.push(Diagnostic {
                             rule: RULE.id,
                             family: RULE.family,
                             severity: Severity::Error,
@@ -131,11 +127,9 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
                                 Safety::Safe,
                             )),
                         });
-                    }
                 }
             }
-            true
-        });
+        }
         for call in &f.calls {
             let Some(mask) = call.args.first().map(|m| unparenthesized(*m)) else {
                 continue;

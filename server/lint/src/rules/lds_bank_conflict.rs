@@ -273,6 +273,13 @@ fn settings(cx: &Context<'_>, f: &Function<'_>, index: usize) -> Vec<Setting> {
 
 /// Read a subscript as a whole access to a shared array.
 fn access<'t>(cx: &Context<'t>, f: &Function<'t>, node: Node<'t>) -> Option<(usize, Access<'t>)> {
+    let mut inner = node;
+    while inner.kind() == "subscript_expression" {
+        inner = inner.child_by_field_name("argument")?;
+    }
+    if !cx.shared_names.contains(cx.text(inner)) {
+        return None;
+    }
     // Only the outermost of `a[i][j]`.
     let parent = node.parent()?;
     if parent.kind() == "subscript_expression"

@@ -117,10 +117,22 @@ fn stores<'t>(
         if left.kind() != "subscript_expression" {
             continue;
         }
+        let slot = warp_id(cx, f, eval, left);
+        // The last reduction before the store that made the value.
+        let scheme = schemes.iter().rev().find(|s| {
+            let made = s
+                .variable
+                .as_deref()
+                .is_some_and(|v| mentions(cx.source, right, v));
+            s.end <= a.start_byte() && made || within_range(&right.byte_range(), &s.range)
+        });
+        // Looking for the guard is the costly part.
+        if slot.is_none() && scheme.is_none() {
+            continue;
+        }
         let Some(guard) = leader(cx, f, eval, *a) else {
             continue;
         };
-        let slot = warp_id(cx, f, eval, left);
         if let Some(slot) = &slot
             && is_wave(guard.size)
             && is_wave(slot.size)
@@ -142,14 +154,6 @@ fn stores<'t>(
             ));
             continue;
         }
-        // The last reduction before the store that made the value.
-        let scheme = schemes.iter().rev().find(|s| {
-            let made = s
-                .variable
-                .as_deref()
-                .is_some_and(|v| mentions(cx.source, right, v));
-            s.end <= a.start_byte() && made || within_range(&right.byte_range(), &s.range)
-        });
         let Some(scheme) = scheme.filter(|s| s.way != Way::Up) else {
             continue;
         };
@@ -311,20 +315,8 @@ fn products<'t>(
     eval: &Evaluator<'_, 't>,
     out: &mut Vec<Diagnostic>,
 ) {
-    walk(f.body, &mut |n| {
-        if n.kind() != "binary_expression"
-            || n.has_error()
-            || n.child_by_field_name("operator")
-                .is_none_or(|o| cx.text(o) != "*")
-        {
-            return true;
-        }
-        let (Some(l), Some(r)) = (
-            n.child_by_field_name("left"),
-            n.child_by_field_name("right"),
-        ) else {
-            return true;
-        };
+    for b in f.binaries.iter().filter(|b| b.operator == "*") {
+        let (n, l, r) = (b.node, b.left, b.right);
         for (id, factor) in [(l, r), (r, l)] {
             if bare(factor).kind() == "identifier"
                 && cx.asks_hardware(f, factor)
@@ -341,8 +333,7 @@ fn products<'t>(
                 ));
             }
         }
-        true
-    });
+    }
 }
 
 #[cfg(test)]

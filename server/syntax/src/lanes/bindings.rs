@@ -102,8 +102,8 @@ impl<'t> Bindings<'t> {
         }
         // Declarations first, so that a write finds its binding whatever the order of the walk.
         let mut writes = Vec::new();
-        walk(body, &mut |node| match node.kind() {
-            "declaration" => out.declaration(source, node),
+        walk(body, &mut |node, parent| match node.kind() {
+            "declaration" => out.declaration(source, node, parent),
             "for_range_loop" => {
                 let declarator = node
                     .child_by_field_name("declarator")
@@ -200,8 +200,8 @@ impl<'t> Bindings<'t> {
         self.all.push(binding);
     }
 
-    fn declaration(&mut self, source: &str, node: Node<'t>) {
-        let Some(parent) = node.parent() else { return };
+    fn declaration(&mut self, source: &str, node: Node<'t>, parent: Option<Node<'t>>) {
+        let Some(parent) = parent else { return };
         let (kind, scope) = match parent.kind() {
             "for_statement" | "init_statement" => (BindingKind::Loop, parent.byte_range()),
             _ => (BindingKind::Local, node.start_byte()..parent.end_byte()),
@@ -305,18 +305,23 @@ fn parameter_list(function: Node<'_>) -> Option<Node<'_>> {
     None
 }
 
-/// Visit `node` and all nodes below it, parents first, without recursion.
-pub(crate) fn walk<'t>(node: Node<'t>, visit: &mut dyn FnMut(Node<'t>)) {
+/// Visit `node` and all nodes below it with their parents (none for `node` itself), parents first, without recursion.
+/// A node's own way to its parent starts at the root, which is too slow to take for each node.
+pub(crate) fn walk<'t>(node: Node<'t>, visit: &mut dyn FnMut(Node<'t>, Option<Node<'t>>)) {
     let mut cursor = node.walk();
+    let mut above: Vec<Node<'t>> = Vec::new();
     loop {
-        visit(cursor.node());
+        let here = cursor.node();
+        visit(here, above.last().copied());
         if cursor.goto_first_child() {
+            above.push(here);
             continue;
         }
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
                 return;
             }
+            above.pop();
         }
     }
 }

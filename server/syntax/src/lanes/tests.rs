@@ -298,7 +298,7 @@ fn template_parameters_are_pinned() {
     let source = "template <int N> void k(int n) { int x = threadIdx.x % N; }";
     let tree = parse(source);
     let mut functions = HashMap::new();
-    super::bindings::walk(tree.root_node(), &mut |n| {
+    super::bindings::walk(tree.root_node(), &mut |n, _| {
         functions.insert(n.kind(), n);
     });
     let bindings = Bindings::of(source, functions["function_definition"]);
