@@ -11,6 +11,7 @@ use hipsmith_target::{Resources, Target, occupancy};
 
 use crate::counters::{Counters, LineCounters};
 use crate::fault::{Fault, Site, SourceLine};
+use crate::hostcall::{Hostcall, Printer};
 use crate::machine::{
     Bounds, Class, Clock, Code, LANES, Mode, Op, Outstanding, Problem, Stat, Status, Touched, Wave,
     WaveState, Worker, run,
@@ -59,6 +60,8 @@ pub struct Limits {
     pub cancel: Cancel,
     /// Threads to use at most; 0 means one per available core.
     pub threads: usize,
+    /// What takes the text that kernels print.
+    pub printer: Printer,
 }
 
 impl Default for Limits {
@@ -69,6 +72,7 @@ impl Default for Limits {
             timeout: Duration::from_secs(600),
             cancel: Cancel::new(),
             threads: 0,
+            printer: Printer::default(),
         }
     }
 }
@@ -167,10 +171,20 @@ impl Simulator {
                     kernel.descriptor.entry
                 ),
             })?;
-        let arguments = Arguments::place(&self.memory, launch).map_err(|reason| Fault::Host {
+        let host = |reason: String| Fault::Host {
             kernel: kernel.display_name.clone(),
             reason,
-        })?;
+        };
+        let prints = |a: &KernelArg| a.value_kind == "hidden_hostcall_buffer";
+        let hostcall = kernel
+            .args
+            .iter()
+            .any(prints)
+            .then(|| Hostcall::new(&self.memory, limits.printer.clone()))
+            .transpose()
+            .map_err(|e| host(e.to_string()))?;
+        let buffer = hostcall.as_ref().map_or(0, Hostcall::address);
+        let arguments = Arguments::place(&self.memory, launch, buffer).map_err(host)?;
         let snapshot = self.memory.snapshot();
         let touched = Touched::new(&snapshot, self.target.cache.l1_line_bytes);
         let resources = Resources {
@@ -191,6 +205,7 @@ impl Simulator {
             reach: code.reach(entry),
             lds_bytes,
             arguments: &arguments,
+            hostcall: hostcall.map(Mutex::new),
             snapshot: &snapshot,
             touched: &touched,
             groups_per_cu: held.workgroups_per_cu.max(1),
@@ -279,14 +294,14 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn place(memory: &Memory, launch: &Launch) -> Result<Self, String> {
+    fn place(memory: &Memory, launch: &Launch, hostcall: u64) -> Result<Self, String> {
         let kernel = &launch.kernel;
         let mut bytes = launch.kernargs.clone();
         // Metadata from a damaged file must not make us allocate without bound.
         let size = kernel.kernarg_size.min(1 << 20) as usize;
         bytes.resize(bytes.len().max(size), 0);
         for arg in kernel.args.iter().filter(|a| a.is_hidden()) {
-            hidden(launch, arg, &mut bytes);
+            hidden(launch, arg, hostcall, &mut bytes);
         }
         let kernarg_len = bytes.len().next_multiple_of(64);
         let base = memory
@@ -314,7 +329,7 @@ impl Drop for Arguments {
 }
 
 /// Fill one hidden argument (LLVM's AMDGPU usage guide, "Code Object V3/V5 Metadata").
-fn hidden(launch: &Launch, arg: &KernelArg, bytes: &mut [u8]) {
+fn hidden(launch: &Launch, arg: &KernelArg, hostcall: u64, bytes: &mut [u8]) {
     let dims = launch.grid.iter().zip(launch.block);
     let grid_dims = dims
         .enumerate()
@@ -330,6 +345,7 @@ fn hidden(launch: &Launch, arg: &KernelArg, bytes: &mut [u8]) {
         "hidden_group_size_y" => u64::from(launch.block[1]),
         "hidden_group_size_z" => u64::from(launch.block[2]),
         "hidden_grid_dims" => grid_dims,
+        "hidden_hostcall_buffer" => hostcall,
         "hidden_dynamic_lds_size" => u64::from(launch.dynamic_lds),
         "hidden_private_base" => crate::machine::PRIVATE_APERTURE >> 32,
         "hidden_shared_base" => crate::machine::SHARED_APERTURE >> 32,
@@ -411,6 +427,7 @@ struct Run<'a> {
     reach: crate::machine::Reach,
     lds_bytes: u32,
     arguments: &'a Arguments,
+    hostcall: Option<Mutex<Hostcall>>,
     snapshot: &'a Snapshot,
     touched: &'a Touched,
     groups_per_cu: u32,
@@ -577,6 +594,13 @@ impl Run<'_> {
                 }
                 run(worker, state, &mut group.lds, WAVE_QUANTUM, &bounds)
                     .map_err(|problem| self.fault(problem, group, index))?;
+                if worker.message {
+                    worker.message = false;
+                    if let Some(hostcall) = &self.hostcall {
+                        // Fails only if the program freed the buffer under the kernel.
+                        let _ = lock(hostcall).serve();
+                    }
+                }
                 used_up |= group.waves[index].status == Status::Running;
             }
             if group.waves.iter().all(|w| w.status == Status::Ended) {
@@ -919,6 +943,14 @@ impl Run<'_> {
     }
 
     fn report(&self, total: Total, occupancy: u32, elapsed: Duration) -> Dispatch {
+        let mut total = total;
+        if self.hostcall.as_ref().is_some_and(|h| lock(h).allocated) {
+            let message = format!(
+                "kernel {} asked for device memory with malloc or new, which is not simulated: it got a null pointer; allocate with hipMalloc before the launch",
+                self.launch.kernel.display_name
+            );
+            total.warnings.insert(message, None);
+        }
         let mut counters = Counters::default();
         for (inst, stat) in self.code.insts.iter().zip(&total.stats) {
             let mut one = Counters::default();

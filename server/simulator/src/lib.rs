@@ -18,6 +18,7 @@
 mod counters;
 mod dispatch;
 mod fault;
+mod hostcall;
 pub mod isa;
 pub mod machine;
 mod memory;
@@ -28,6 +29,7 @@ pub mod valu;
 pub use counters::{Counters, LineCounters};
 pub use dispatch::{Dispatch, Launch, Limits, Simulator, Warning};
 pub use fault::{Access, Fault, Site, SourceLine};
+pub use hostcall::{Printer, Stream};
 pub use memory::{ALIGNMENT, Allocation, Memory, MemoryError};
 pub use object::{Kernel, KernelArg, LoadError, Module};
 pub use timing::{Bound, LAUNCH_NS, Prediction};

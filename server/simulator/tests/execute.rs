@@ -1,11 +1,13 @@
 //! Small HIP kernels, compiled by the real compiler and executed, against references in Rust.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use hipsmith_process::{Cancel, Job};
-use hipsmith_simulator::{Dispatch, Fault, Launch, Limits, Memory, Module, Simulator};
+use hipsmith_simulator::{
+    Dispatch, Fault, Launch, Limits, Memory, Module, Printer, Simulator, Stream,
+};
 
 /// The compiled kernels, or `None` (said once) where there is no compiler.
 fn code() -> Option<&'static [u8]> {
@@ -99,7 +101,7 @@ impl Device {
                 Arg::P(p) => p.to_le_bytes().to_vec(),
                 Arg::I(i) => i.to_le_bytes().to_vec(),
             };
-            while launch.kernargs.len() % bytes.len() != 0 {
+            while !launch.kernargs.len().is_multiple_of(bytes.len()) {
                 launch.kernargs.push(0);
             }
             launch.kernargs.extend(bytes);
@@ -599,6 +601,58 @@ fn traps_and_wild_lds() {
         "{fault}"
     );
     assert_eq!(fault.site().unwrap().lane, Some(63));
+}
+
+/// Limits whose printer collects what is printed.
+fn listening() -> (Limits, Arc<Mutex<Vec<(Stream, String)>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&heard);
+    let printer = Printer::new(move |stream, text: &[u8]| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        sink.lock().unwrap().push((stream, text));
+    });
+    let limits = Limits {
+        printer,
+        ..Limits::default()
+    };
+    (limits, heard)
+}
+
+#[test]
+fn kernels_print() {
+    let d = device!();
+    let (limits, heard) = listening();
+    let launch = d.launch("prints", [2, 1, 1], [100, 1, 1], &[I(70)]);
+    d.simulator.dispatch(&launch, &limits).unwrap();
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 140);
+    for t in [0usize, 33, 69] {
+        let want = format!("thread {t} of many: {:.2}\n", t as f32 * 0.5);
+        assert_eq!(heard.iter().filter(|(_, text)| *text == want).count(), 2);
+    }
+    assert!(heard.iter().all(|(stream, _)| *stream == Stream::Stdout));
+}
+
+#[test]
+fn a_failed_assertion_says_where() {
+    let d = device!();
+    let (limits, heard) = listening();
+    let mut input = [0i32; 64];
+    let good = d.give(&input);
+    let launch = d.launch("asserts", [1, 1, 1], [64, 1, 1], &[P(good)]);
+    d.simulator.dispatch(&launch, &limits).unwrap();
+    input[5] = 1;
+    let bad = d.give(&input);
+    let launch = d.launch("asserts", [1, 1, 1], [64, 1, 1], &[P(bad)]);
+    let fault = d.simulator.dispatch(&launch, &limits).unwrap_err();
+    assert!(matches!(fault, Fault::Trap { .. }), "{fault}");
+    let heard = heard.lock().unwrap();
+    assert!(
+        heard
+            .iter()
+            .any(|(_, text)| text.contains("in[threadIdx.x] == 0")),
+        "{heard:?}"
+    );
 }
 
 #[test]

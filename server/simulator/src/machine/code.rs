@@ -58,7 +58,9 @@ pub(crate) enum Op {
     IndexOff,
     IndexSet(Source),
     Trap(u8),
-    /// No effect that is simulated: cache control, priorities, messages.
+    /// `s_sendmsg`: a doorbell may have been rung.
+    Message,
+    /// No effect that is simulated: cache control, priorities.
     Nop,
     /// Why it is not supported.
     Unknown(String),
@@ -454,10 +456,10 @@ fn control(
         "s_set_gpr_idx_off" => Op::IndexOff,
         "s_set_gpr_idx_idx" => Op::IndexSet(source(0)?),
         "s_trap" => Op::Trap(imm as u8),
+        "s_sendmsg" => Op::Message,
         "s_nop"
         | "s_sleep"
         | "s_setprio"
-        | "s_sendmsg"
         | "s_wakeup"
         | "s_icache_inv"
         | "s_dcache_wb"

@@ -99,6 +99,10 @@ pub(crate) fn run(
                 state.status = Status::Ended;
                 return Ok(());
             }
+            Op::Message => {
+                worker.message = true;
+                return Ok(());
+            }
             Op::Nop => Ok(()),
             Op::Call(dst, to) => {
                 let back = code.insts.get(at as usize + 1).map_or(0, |i| i.address);

@@ -335,8 +335,14 @@ impl Lds {
                         };
                         // The address row may be the result's: addresses were copied out before.
                         if exec == u64::MAX && size == 4 {
-                            for lane in 0..LANES {
-                                row[lane] = word(lds, addresses[lane] as usize + 4 * k, 4);
+                            let base = lds.as_ptr();
+                            for (value, address) in row.iter_mut().zip(&addresses) {
+                                // SAFETY: `check` found every lane's bytes inside `lds`.
+                                *value = unsafe {
+                                    base.add(*address as usize + 4 * k)
+                                        .cast::<u32>()
+                                        .read_unaligned()
+                                };
                             }
                         } else {
                             for lane in lanes(exec) {
@@ -360,6 +366,18 @@ impl Lds {
                     let size = usize::from(bytes).min(4);
                     for k in 0..usize::from(bytes).div_ceil(4) {
                         let row = row(&state.w, self.data[place], k);
+                        if exec == u64::MAX && size == 4 {
+                            let base = lds.as_mut_ptr();
+                            for (value, address) in row.iter().zip(&addresses) {
+                                // SAFETY: `check` found every lane's bytes inside `lds`.
+                                unsafe {
+                                    base.add(*address as usize + 4 * k)
+                                        .cast::<u32>()
+                                        .write_unaligned(*value);
+                                }
+                            }
+                            continue;
+                        }
                         for lane in lanes(exec) {
                             let value = if high { row[lane] >> 16 } else { row[lane] };
                             set_word(lds, addresses[lane] as usize + 4 * k, size, value);
@@ -590,17 +608,17 @@ impl Lds {
         lds: &[u8],
     ) -> Result<(), Problem> {
         let len = lds.len() as u64;
-        let mut wild = false;
+        let mut highest = 0;
         if exec == u64::MAX {
-            for a in addresses {
-                wild |= u64::from(*a) + u64::from(bytes) > len;
+            for address in addresses {
+                highest = highest.max(*address);
             }
         } else {
             for lane in lanes(exec) {
-                wild |= u64::from(addresses[lane]) + u64::from(bytes) > len;
+                highest = highest.max(addresses[lane]);
             }
         }
-        if !wild {
+        if exec == 0 || u64::from(highest) + u64::from(bytes) <= len {
             return Ok(());
         }
         match lanes(exec).find(|lane| u64::from(addresses[*lane]) + u64::from(bytes) > len) {

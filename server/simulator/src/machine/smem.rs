@@ -2,7 +2,7 @@
 
 use super::salu::Source;
 use super::state::{Problem, WaveState};
-use super::worker::Worker;
+use super::worker::{Touch, Worker};
 use crate::fault::Access;
 use crate::isa::{Instruction, Operand};
 
@@ -121,7 +121,7 @@ impl Smem {
         };
         let mut addresses = [0; 64];
         addresses[0] = address;
-        let region = worker.check(at, access, &addresses, 1, bytes)?;
+        worker.check(at, &Touch::new(&addresses, 1, bytes, access))?;
         for k in 0..dwords {
             let register = self.data.saturating_add(k as u8).min(127);
             let place = address + 4 * k;
@@ -136,7 +136,6 @@ impl Smem {
                 }
             }
         }
-        let _ = region;
         worker.stats[at as usize].bytes += u64::from(bytes);
         Ok(())
     }

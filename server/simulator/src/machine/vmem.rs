@@ -3,7 +3,7 @@
 use super::atomic::{self, Update};
 use super::state::{Problem, WaveState, lanes};
 use super::wave::{LANES, PRIVATE_APERTURE, SHARED_APERTURE, Wave};
-use super::worker::{Worker, is_sequential};
+use super::worker::{Touch, Worker};
 use crate::fault::Access;
 use crate::isa::{Instruction, Operand, Special};
 
@@ -528,11 +528,13 @@ impl Vmem {
     ) -> Result<(), Problem> {
         let bytes = self.bytes();
         let access = self.access();
-        let region = worker.check(at, access, addresses, exec, bytes)?;
+        let touch = Touch::new(addresses, exec, bytes, access);
+        let sequential = touch.sequential;
+        let region = worker.check(at, &touch)?;
         match self.action {
             Action::Load(Width::Dwords(n)) => {
                 let n = usize::from(n);
-                if n == 1 && exec == u64::MAX && is_sequential(addresses, 4) {
+                if n == 1 && sequential {
                     if let Some(row) = row_mut(&mut state.w, self.data, 0) {
                         // SAFETY: `check` found all 64 consecutive dwords inside live allocations.
                         unsafe {
@@ -545,9 +547,17 @@ impl Vmem {
                     }
                 } else {
                     for k in 0..n {
-                        if let Some(row) = row_mut(&mut state.w, self.data, k) {
+                        let Some(row) = row_mut(&mut state.w, self.data, k) else {
+                            continue;
+                        };
+                        if exec == u64::MAX {
+                            for (value, address) in row.iter_mut().zip(addresses) {
+                                // SAFETY: `check` found every lane's bytes inside a live allocation.
+                                *value = unsafe { read(address + 4 * k as u64, 4) };
+                            }
+                        } else {
                             for lane in lanes(exec) {
-                                // SAFETY: `check` found the lane's bytes inside a live allocation.
+                                // SAFETY: as above, for the active lanes.
                                 row[lane] = unsafe { read(addresses[lane] + 4 * k as u64, 4) };
                             }
                         }
@@ -564,7 +574,7 @@ impl Vmem {
             }
             Action::Store(Width::Dwords(n)) => {
                 let n = usize::from(n);
-                if n == 1 && exec == u64::MAX && is_sequential(addresses, 4) {
+                if n == 1 && sequential {
                     let row = row(&state.w, self.data, 0);
                     // SAFETY: `check` found all 64 consecutive dwords inside live allocations.
                     unsafe {
@@ -577,9 +587,16 @@ impl Vmem {
                 } else {
                     for k in 0..n {
                         let row = row(&state.w, self.data, k);
-                        for lane in lanes(exec) {
-                            // SAFETY: `check` found the lane's bytes inside a live allocation.
-                            unsafe { write(addresses[lane] + 4 * k as u64, 4, row[lane]) };
+                        if exec == u64::MAX {
+                            for (value, address) in row.iter().zip(addresses) {
+                                // SAFETY: `check` found every lane's bytes inside a live allocation.
+                                unsafe { write(address + 4 * k as u64, 4, *value) };
+                            }
+                        } else {
+                            for lane in lanes(exec) {
+                                // SAFETY: as above, for the active lanes.
+                                unsafe { write(addresses[lane] + 4 * k as u64, 4, row[lane]) };
+                            }
                         }
                     }
                 }
@@ -617,7 +634,7 @@ impl Vmem {
                 }
             }
         }
-        let latency = worker.account(at, region, addresses, exec, bytes, access);
+        let latency = worker.account(at, region, &touch);
         state.vm.issue(state.now, latency);
         if self.space == Space::Flat {
             state.lgkm.issue(state.now, latency);

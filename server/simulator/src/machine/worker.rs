@@ -139,6 +139,31 @@ pub(crate) struct LdsMemo {
     pub(crate) ideal: u32,
 }
 
+/// One access of a wave to global memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Touch<'a> {
+    pub(crate) addresses: &'a [u64; 64],
+    pub(crate) exec: u64,
+    /// Bytes per lane.
+    pub(crate) bytes: u32,
+    pub(crate) access: Access,
+    /// All lanes are active and follow each other without gaps.
+    pub(crate) sequential: bool,
+}
+
+impl<'a> Touch<'a> {
+    #[inline]
+    pub(crate) fn new(addresses: &'a [u64; 64], exec: u64, bytes: u32, access: Access) -> Self {
+        Self {
+            addresses,
+            exec,
+            bytes,
+            access,
+            sequential: exec == u64::MAX && is_sequential(addresses, bytes),
+        }
+    }
+}
+
 /// One host thread's share of a dispatch.
 pub(crate) struct Worker<'a> {
     pub(crate) code: &'a Code,
@@ -155,7 +180,9 @@ pub(crate) struct Worker<'a> {
     pub(crate) indexed: HashMap<(u32, u32), ValuInst>,
     /// Per instruction: cycles to issue it.
     pub(crate) issue: Vec<u16>,
-    /// Clock for `s_memtime`, in executed wave instructions.
+    /// A wave has just sent a message to the host.
+    pub(crate) message: bool,
+    /// Executed wave instructions.
     pub(crate) clock: u64,
 }
 
@@ -185,6 +212,7 @@ impl<'a> Worker<'a> {
                     _ => 4,
                 })
                 .collect(),
+            message: false,
             clock: 0,
         }
     }
@@ -192,19 +220,21 @@ impl<'a> Worker<'a> {
     /// Check that every active lane's `bytes` bytes lie inside one allocation each, and return the region that
     /// holds all of them, if one does.
     #[inline]
-    pub(crate) fn check(
-        &mut self,
-        at: u32,
-        access: Access,
-        addresses: &[u64; 64],
-        exec: u64,
-        bytes: u32,
-    ) -> Result<Option<usize>, Problem> {
+    pub(crate) fn check(&mut self, at: u32, touch: &Touch) -> Result<Option<usize>, Problem> {
+        let Touch {
+            addresses,
+            exec,
+            bytes,
+            access,
+            sequential,
+        } = *touch;
         if exec == 0 {
             return Ok(None);
         }
         let (mut low, mut high) = (u64::MAX, 0);
-        if exec == u64::MAX {
+        if sequential {
+            (low, high) = (addresses[0], addresses[63]);
+        } else if exec == u64::MAX {
             for a in addresses {
                 low = low.min(*a);
                 high = high.max(*a);
@@ -255,27 +285,25 @@ impl<'a> Worker<'a> {
 
     /// Account for a checked global access: lines, caches, bytes. Returns its latency.
     #[inline]
-    pub(crate) fn account(
-        &mut self,
-        at: u32,
-        region: Option<usize>,
-        addresses: &[u64; 64],
-        exec: u64,
-        bytes: u32,
-        access: Access,
-    ) -> Clock {
+    pub(crate) fn account(&mut self, at: u32, region: Option<usize>, touch: &Touch) -> Clock {
+        let Touch {
+            addresses,
+            exec,
+            bytes,
+            access,
+            sequential,
+        } = *touch;
         if exec == 0 {
             return [0, 0];
         }
         let line_bytes = u64::from(self.target.cache.l1_line_bytes.max(1));
         let mut buffer = [0u64; 128];
-        let used = distinct_lines(
-            addresses,
-            exec,
-            bytes,
-            line_bytes.trailing_zeros(),
-            &mut buffer,
-        );
+        let shift = line_bytes.trailing_zeros();
+        let used = if sequential {
+            consecutive_lines(addresses, bytes, shift, &mut buffer)
+        } else {
+            distinct_lines(addresses, exec, bytes, shift, &mut buffer)
+        };
         let count = exec.count_ones();
         let mut misses = 0;
         for line in &buffer[..used] {
@@ -311,6 +339,24 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// Numbers of the lines that 64 lanes without gaps touch.
+#[inline]
+fn consecutive_lines(
+    addresses: &[u64; 64],
+    bytes: u32,
+    shift: u32,
+    into: &mut [u64; 128],
+) -> usize {
+    let first = addresses[0] >> shift;
+    let last = (addresses[63] + u64::from(bytes) - 1) >> shift;
+    // 64 lanes of 16 bytes are 1024 bytes: at most 33 lines of 32 bytes.
+    let used = ((last - first + 1) as usize).min(into.len());
+    for (i, slot) in into.iter_mut().enumerate().take(used) {
+        *slot = first + i as u64;
+    }
+    used
+}
+
 /// Numbers of the distinct lines that the active lanes touch, at most 128.
 #[inline]
 fn distinct_lines(
@@ -321,16 +367,6 @@ fn distinct_lines(
     into: &mut [u64; 128],
 ) -> usize {
     let span = u64::from(bytes) - 1;
-    if exec == u64::MAX && is_sequential(addresses, bytes) {
-        let first = addresses[0] >> shift;
-        let last = (addresses[63] + span) >> shift;
-        // 64 lanes of 16 bytes are 1024 bytes: at most 33 lines of 32 bytes.
-        let used = ((last - first + 1) as usize).min(into.len());
-        for (i, slot) in into.iter_mut().enumerate().take(used) {
-            *slot = first + i as u64;
-        }
-        return used;
-    }
     let mut used = 0usize;
     let mut sorted = true;
     let mut push = |line: u64, used: &mut usize| {
@@ -363,12 +399,12 @@ fn distinct_lines(
     kept
 }
 
-/// Whether lane after lane follows without gaps.
+/// Whether lane after lane follows without gaps, and without running over the end of the address space.
 #[inline]
-pub(crate) fn is_sequential(addresses: &[u64; 64], bytes: u32) -> bool {
+fn is_sequential(addresses: &[u64; 64], bytes: u32) -> bool {
     let base = addresses[0];
     let step = u64::from(bytes);
-    let mut same = true;
+    let mut same = base <= u64::MAX - 64 * step;
     for (i, a) in addresses.iter().enumerate() {
         same &= *a == base.wrapping_add(i as u64 * step);
     }
@@ -395,7 +431,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_counted_as_the_target_counts_them(
-            base in 0u64..10_000, stride in 0u64..300, exec in any::<u64>(), full in any::<bool>(),
+            base in 0u64..10_000, stride in prop_oneof![0u64..300, Just(4u64), Just(16u64)], exec in any::<u64>(), full in any::<bool>(),
             noise in proptest::collection::vec(0u64..500, 64), noisy in any::<bool>(), wide in 0u32..5,
         ) {
             let target = hipsmith_target::default_target();
@@ -406,6 +442,9 @@ mod tests {
             let shift = target.cache.l1_line_bytes.trailing_zeros();
             let used = distinct_lines(&addresses, exec, bytes, shift, &mut buffer);
             prop_assert_eq!(used as u32, target.memory_lines_masked(&addresses, bytes, exec));
+            if exec == u64::MAX && is_sequential(&addresses, bytes) {
+                prop_assert_eq!(consecutive_lines(&addresses, bytes, shift, &mut [0; 128]), used);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 // Kernels of the simulator's tests. Each is checked against a Rust reference in ../execute.rs.
 #include <hip/hip_runtime.h>
 #include <hip/hip_fp16.h>
+#include <assert.h>
 
 extern "C" {
 
@@ -279,3 +280,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_blocked(const float *a,
     for (int q = 0; q < 4; ++q)
       c[(blockIdx.y * 64 + ty * 4 + p) * n + blockIdx.x * 64 + tx * 4 + q] = sum[p][q];
 }
+
+extern "C" __global__ void prints(int n) {
+  if (threadIdx.x < n)
+    printf("thread %d of %s: %.2f\n", (int)threadIdx.x, "many", threadIdx.x * 0.5);
+}
+
+extern "C" __global__ void asserts(const int *in) { assert(in[threadIdx.x] == 0); }
