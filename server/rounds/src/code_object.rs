@@ -117,7 +117,7 @@ fn metadata(elf: &ElfFile64<LittleEndian>) -> Option<Value> {
         };
         while let Ok(Some(note)) = notes.next() {
             if note.n_type(endian) == 32 && note.name() == b"AMDGPU" {
-                return rmpv::decode::read_value(&mut &*note.desc()).ok();
+                return rmpv::decode::read_value(&mut note.desc()).ok();
             }
         }
     }

@@ -49,14 +49,6 @@ pub struct Data {
     pub writable: bool,
 }
 
-impl Shape {
-    /// Such as `grid 64x1x1, block 256x1x1`.
-    pub fn label(&self) -> String {
-        let dims = |d: [u32; 3]| format!("{}x{}x{}", d[0], d[1], d[2]);
-        format!("grid {}, block {}", dims(self.grid), dims(self.block))
-    }
-}
-
 /// Held-out launches that are kept; more only cost time.
 const MAX_HELD_OUT: usize = 2;
 
@@ -177,7 +169,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .chars()
         .map(|c| c.to_digit(16))
         .collect::<Option<_>>()?;
-    (digits.len() % 2 == 0).then(|| {
+    digits.len().is_multiple_of(2).then(|| {
         digits
             .chunks_exact(2)
             .map(|p| (p[0] << 4 | p[1]) as u8)

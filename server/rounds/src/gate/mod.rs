@@ -13,7 +13,7 @@ mod scope;
 mod signature;
 mod state;
 mod wave64;
-pub mod words;
+mod words;
 
 use hipsmith_target::Target;
 

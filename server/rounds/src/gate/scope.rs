@@ -38,7 +38,7 @@ fn launch_words(document: &Document, kernel: &str) -> Vec<String> {
     let launches = document.model().launches.iter();
     launches
         .filter(|l| l.kernel == kernel)
-        .flat_map(|l| shape(l))
+        .flat_map(shape)
         .flat_map(|e| {
             words::count(&e.text)
                 .into_keys()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Every identifier, number and `#` directive line's head with how often it stands there.
-pub fn count(text: &str) -> BTreeMap<&str, usize> {
+pub(super) fn count(text: &str) -> BTreeMap<&str, usize> {
     let mut words = BTreeMap::new();
     let bytes = text.as_bytes();
     let mut i = 0;
@@ -26,7 +26,6 @@ pub fn count(text: &str) -> BTreeMap<&str, usize> {
             i += (end + 1).min(rest.len());
         } else if is_word(rest[0]) {
             let end = rest.iter().position(|b| !is_word(*b)).unwrap_or(rest.len());
-            // A digit separator belongs to the number.
             *words.entry(&text[i..i + end]).or_insert(0) += 1;
             i += end;
         } else {
@@ -40,18 +39,8 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80
 }
 
-/// Words that stand in `text` more often than in `original`, in order.
-pub fn added<'a>(original: &str, text: &'a str) -> Vec<&'a str> {
-    let before = count(original);
-    count(text)
-        .into_iter()
-        .filter(|(word, n)| *n > before.get(word).copied().unwrap_or(0))
-        .map(|(word, _)| word)
-        .collect()
-}
-
 /// Whether `text` uses a word that `original` does not use at all, out of those that `wanted` names.
-pub fn new_among<'a>(
+pub(super) fn new_among<'a>(
     original: &str,
     text: &'a str,
     wanted: impl Fn(&str) -> bool,
@@ -77,8 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_more_often_there_is_added() {
-        assert_eq!(added("x y y", "y x x z"), ["x", "z"]);
+    fn only_words_that_are_not_there_at_all_are_new() {
         assert_eq!(new_among("x", "x asm", |w| w == "asm"), Some("asm"));
         assert_eq!(new_among("asm", "asm asm", |w| w == "asm"), None);
     }

@@ -77,10 +77,13 @@ pub struct Verifier {
     specs: Vec<Spec>,
     cases: Vec<Case>,
     /// The original's buffers after each case, without red zones.
-    wanted: Vec<Vec<Vec<u8>>>,
+    wanted: Results,
     repeats: bool,
     limit: Duration,
 }
+
+/// Contents of every buffer after each case.
+type Results = Vec<Vec<Vec<u8>>>;
 
 /// A job's verification of one candidate may take about this long on the device.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -309,7 +312,7 @@ impl Verifier {
         module: &Path,
         cases: &[Case],
         cancel: &Cancel,
-    ) -> Result<(Vec<Vec<Vec<u8>>>, Duration), Verdict> {
+    ) -> Result<(Results, Duration), Verdict> {
         let launches = Launches {
             module,
             kernel: &self.symbol,
