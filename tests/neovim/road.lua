@@ -84,9 +84,23 @@ vim.cmd('HipOptimize')
 step('asked for trust', wait(10000, function()
   return asked ~= nil
 end))
-step('typing is not blocked while rounds run', wait(30000, function()
+step('progress begins', wait(30000, function()
   return #progress > 0
 end))
+-- The person goes on working: a new fault is shown and a hover answered while rounds run.
+vim.api.nvim_buf_set_lines(0, -1, -1, false, {
+  '',
+  '__global__ void written_meanwhile(int *out) {',
+  '    unsigned int votes = __ballot(threadIdx.x & 1);',
+  '    out[0] = votes;',
+  '}',
+})
+step('typing is diagnosed while rounds run', wait(10000, function()
+  return find(rule) ~= nil
+end) and not finished)
+local answers = vim.lsp.buf_request_sync(0, 'textDocument/hover', vim.lsp.util.make_position_params(0, 'utf-8'), 5000)
+step('hover answers while rounds run', answers and not vim.tbl_isempty(answers) and not finished)
+vim.api.nvim_buf_set_lines(0, -6, -1, false, {})
 step('job ended', wait(300000, function()
   return finished ~= nil
 end))
