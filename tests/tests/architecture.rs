@@ -113,8 +113,17 @@ fn only_the_lsp_crate_knows_lsp() {
 fn dependencies_point_downwards_only() {
     // From top to bottom; a crate may use what stands below it.
     let floors = [
-        "hipsmith", "lsp", "rounds", "devices", "runtime", "profile", "simulator", "lint", "syntax",
-        "target", "process",
+        "hipsmith",
+        "lsp",
+        "rounds",
+        "devices",
+        "runtime",
+        "profile",
+        "simulator",
+        "lint",
+        "syntax",
+        "target",
+        "process",
     ];
     let floor = |name: &str| floors.iter().position(|f| *f == name);
     for (name, uses) in dependencies() {
@@ -132,7 +141,14 @@ fn dependencies_point_downwards_only() {
 fn analysis_does_no_io() {
     for dir in ["server/syntax/src", "server/target/src", "server/lint/src"] {
         for (path, text) in sources(dir) {
-            for word in ["std::fs", "std::process", "std::net", "std::env", "println!", "eprintln!"] {
+            for word in [
+                "std::fs",
+                "std::process",
+                "std::net",
+                "std::env",
+                "println!",
+                "eprintln!",
+            ] {
                 assert!(
                     !shipped(&text).contains(word),
                     "{} uses {word}",
@@ -150,7 +166,8 @@ fn programs_are_started_in_one_place() {
             continue;
         }
         assert!(
-            !shipped(&text).contains("process::Command") && !shipped(&text).contains("Command::new"),
+            !shipped(&text).contains("process::Command")
+                && !shipped(&text).contains("Command::new"),
             "{} starts a program without hipsmith-process",
             path.display()
         );

@@ -41,5 +41,8 @@ fn fault_fix_optimization_diff_accept() {
         String::from_utf8_lossy(&out.stderr)
     );
     println!("{said}");
-    assert!(out.status.success() && said.contains("ok checkhealth is clean"), "{said}");
+    assert!(
+        out.status.success() && said.contains("ok checkhealth is clean"),
+        "{said}"
+    );
 }
