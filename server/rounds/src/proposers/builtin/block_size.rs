@@ -21,24 +21,33 @@ use hipsmith_syntax::{Document, Scope};
 /// The rewrite: up to two neighbours for each constant.
 pub fn rewrite(code: &Code) -> Vec<Idea> {
     let mut ideas = Vec::new();
+    if code.proved_block().is_none() {
+        return ideas;
+    }
+    let before = document(code.text, code.target);
     for (name, constant) in &code.constants {
         if constant.value < 2 || !u64::try_from(constant.value).is_ok_and(u64::is_power_of_two) {
             continue;
         }
         for new in [constant.value.checked_mul(2), Some(constant.value / 2)] {
-            ideas.extend(new.and_then(|new| neighbour(code, name, constant, new)));
+            ideas.extend(new.and_then(|new| neighbour(code, &before, name, constant, new)));
         }
     }
     ideas
 }
 
-fn neighbour(code: &Code, name: &str, constant: &Constant, new: i64) -> Option<Idea> {
+fn neighbour(
+    code: &Code,
+    before: &Document,
+    name: &str,
+    constant: &Constant,
+    new: i64,
+) -> Option<Idea> {
     let literal = constant.literal.clone()?;
     let mut edits = Edits::default();
     edits.replace(literal, new.to_string());
     let new_text = edits.apply(code.text)?;
 
-    let before = document(code.text, code.target);
     let after = document(&new_text, code.target);
     let (old_index, new_index) = (
         before.model().kernel(&code.name)?,
@@ -59,12 +68,12 @@ fn neighbour(code: &Code, name: &str, constant: &Constant, new: i64) -> Option<I
             _ => None,
         }
     };
-    let (old_block, new_block) = (blocks(&before, old_index)?, blocks(&after, new_index)?);
+    let (old_block, new_block) = (blocks(before, old_index)?, blocks(&after, new_index)?);
     if old_block != code.dispatch.block {
         return None;
     }
     let threads: u32 = new_block.iter().try_fold(1u32, |p, n| p.checked_mul(*n))?;
-    if threads > code.target.exec.max_workgroup || threads % code.target.wave_size != 0 {
+    if threads > code.target.exec.max_workgroup || !threads.is_multiple_of(code.target.wave_size) {
         return None;
     }
     for instance in after.model().instances(new_index) {
@@ -73,7 +82,7 @@ fn neighbour(code: &Code, name: &str, constant: &Constant, new: i64) -> Option<I
             return None;
         }
     }
-    let scale = grid_scale(&before, old_index, name, constant.value, new)?;
+    let scale = grid_scale(before, old_index, name, constant.value, new)?;
     let launch = LaunchChange {
         block: new_block,
         grid_scale: scale,

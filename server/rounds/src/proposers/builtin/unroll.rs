@@ -29,7 +29,11 @@ pub fn rewrite(code: &Code) -> Vec<Idea> {
             .text
             .get(..node.start_byte())
             .is_some_and(|t| t.trim_end_matches([' ', '\t']).ends_with('\n'));
-        if inner || hinted || !starts_line || code.norm(node).contains("__syncthreads") {
+        let in_block = node
+            .parent()
+            .is_some_and(|p| p.kind() == "compound_statement");
+        if inner || hinted || !starts_line || !in_block || code.norm(node).contains("__syncthreads")
+        {
             continue;
         }
         edits.insert(

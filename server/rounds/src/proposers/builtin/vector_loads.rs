@@ -231,6 +231,9 @@ impl<'a> Plan<'a> {
         if width.len() > 1 || (generic && types.len() > 1) {
             return None;
         }
+        if never_aligned(&streams) {
+            return None;
+        }
         check_body(code, &found, &streams)?;
         check_aliasing(code, &found, &streams)?;
         let mut range = found.node.byte_range();
@@ -519,6 +522,27 @@ fn factor(code: &Code, node: Node) -> String {
     }
 }
 
+/// Whether the streams cannot all start on 16 bytes, like `x[i]` and `x[i + 1]`: the vector loop would never run.
+/// Buffers themselves are taken to be aligned, as every allocation is.
+fn never_aligned(streams: &[Stream]) -> bool {
+    let off = |base: Option<Poly>, bytes: usize| {
+        let bytes = i64::try_from(bytes).unwrap_or(1);
+        base.and_then(|b| b.constant())
+            .is_some_and(|c| c.wrapping_mul(bytes) % 16 != 0)
+    };
+    streams.iter().enumerate().any(|(n, a)| {
+        off(Some(a.base_poly.clone()), a.bytes)
+            || streams
+                .iter()
+                .skip(n + 1)
+                .filter(|b| b.array == a.array)
+                .any(|b| {
+                    let difference = b.base_poly.negate().and_then(|m| a.base_poly.add(&m));
+                    off(difference, a.bytes)
+                })
+    })
+}
+
 /// Sort one access `array[base + i]` into its stream.
 fn add_access<'a>(
     code: &Code<'a>,
@@ -717,13 +741,13 @@ fn always<'a>(code: &Code<'a>, node: Node<'a>, body: Node<'a>) -> bool {
         match parent.kind() {
             "if_statement" | "conditional_expression" if !is_condition => return false,
             "for_statement" | "while_statement" | "do_statement" => return false,
-            "binary_expression" if matches!(code.operator(parent), "&&" | "||") => {
-                if parent
-                    .child_by_field_name("right")
-                    .is_some_and(|r| r.id() == at.id())
-                {
-                    return false;
-                }
+            "binary_expression"
+                if matches!(code.operator(parent), "&&" | "||")
+                    && parent
+                        .child_by_field_name("right")
+                        .is_some_and(|r| r.id() == at.id()) =>
+            {
+                return false;
             }
             "sizeof_expression" => return false,
             _ => {}

@@ -75,11 +75,13 @@ fn a_dead_end_of_an_earlier_job_comes_later_but_comes() {
 #[test]
 fn conflicts_in_the_profile_bring_the_layout_first() {
     let text = program("matmul_naive.hip");
-    let mut profile = KernelProfile::default();
-    profile.counters = vec![
-        ("SQ_LDS_BANK_CONFLICT".into(), 9000.0),
-        ("SQ_INSTS_LDS".into(), 1000.0),
-    ];
+    let profile = KernelProfile {
+        counters: vec![
+            ("SQ_LDS_BANK_CONFLICT".into(), 9000.0),
+            ("SQ_INSTS_LDS".into(), 1000.0),
+        ],
+        ..KernelProfile::default()
+    };
     let mut brief = brief(&text, "matmul_naive", [16, 16, 1], &[]);
     brief.profile = Some(&profile);
     let first = next(&brief).unwrap();

@@ -166,6 +166,11 @@ fn vector_loads() {
                 ),
             ),
             (
+                "neighbours that cannot both be aligned",
+                loop_("y[i] = x[i] + x[i + 1];"),
+            ),
+            ("a base that is never aligned", loop_("y[i] = x[i + 3];")),
+            (
                 "already 16 bytes",
                 with_parameters(
                     "const float4 *__restrict__ x, float4 *__restrict__ y, int n, int m",
