@@ -181,12 +181,7 @@ pub fn optimize(
     cancel: &Cancel,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Report, Error> {
-    optimize_with(
-        request,
-        &mut proposers::builtin::Builtin,
-        cancel,
-        on_event,
-    )
+    optimize_with(request, &mut proposers::builtin::Builtin, cancel, on_event)
 }
 
 /// The same with another source of ideas.
