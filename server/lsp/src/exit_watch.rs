@@ -21,7 +21,7 @@ const CONCURRENCY: usize = 256;
 const PIPE: usize = 1 << 20;
 
 /// How often to look whether the client's process still lives.
-const CLIENT_CHECK: Duration = Duration::from_secs(2);
+const CLIENT_CHECK: Duration = Duration::from_secs(1);
 
 /// What we learn about the client's wish to leave.
 #[derive(Debug, Default)]
@@ -75,18 +75,21 @@ pub async fn serve(input: impl AsyncRead + Unpin, output: impl AsyncWrite) -> i3
     i32::from(!lifecycle.shutdown.load(Ordering::SeqCst))
 }
 
+/// Returns when the client's process has been there and is gone. A client in another container has a number that means
+/// nothing here; then, and where the system does not list its processes, only the end of input tells.
 async fn client_dies(lifecycle: Arc<Lifecycle>) {
-    // Where the system does not list its processes, only the end of input tells.
-    let listed = |pid: u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-    if !listed(std::process::id()) {
-        return std::future::pending().await;
-    }
+    let mut was_there = false;
     loop {
         tokio::time::sleep(CLIENT_CHECK).await;
         let pid = lifecycle.client.load(Ordering::SeqCst);
-        if pid != 0 && !listed(pid) {
+        if pid == 0 {
+            continue;
+        }
+        let is_there = std::path::Path::new(&format!("/proc/{pid}")).exists();
+        if was_there && !is_there {
             return;
         }
+        was_there |= is_there;
     }
 }
 
