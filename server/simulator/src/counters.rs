@@ -46,6 +46,8 @@ pub struct Counters {
     /// rocprof's VALUUtilization.
     #[serde(rename = "SQ_THREAD_CYCLES_VALU")]
     pub sq_thread_cycles_valu: u64,
+    /// Floating-point operations of active lanes, a fused multiply-add being two; matrix instructions included.
+    pub flops: u64,
     /// Cycles that the vector ALU was issuing, summed over waves.
     pub valu_cycles: u64,
     /// Cycles that waves waited for memory, LDS or a barrier, each as if alone on its compute unit (time model).
@@ -86,7 +88,7 @@ impl Counters {
         }
         sum!(sq_waves sq_insts sq_insts_valu sq_insts_mfma sq_insts_salu sq_insts_smem
              sq_insts_vmem_rd sq_insts_vmem_wr sq_insts_flat sq_insts_lds sq_insts_branch
-             barriers sq_thread_cycles_valu valu_cycles wait_cycles sq_lds_bank_conflict sq_lds_idx_active lds_bytes
+             barriers sq_thread_cycles_valu flops valu_cycles wait_cycles sq_lds_bank_conflict sq_lds_idx_active lds_bytes
              lines_touched lines_ideal bytes_read bytes_written l1_hits l1_misses atomics
              scratch_bytes lane_instructions);
     }

@@ -13,8 +13,8 @@ use crate::counters::{Counters, LineCounters};
 use crate::fault::{Fault, Site, SourceLine};
 use crate::hostcall::{Hostcall, Printer};
 use crate::machine::{
-    Bounds, Class, Clock, Code, LANES, Mode, Op, Outstanding, Problem, Stat, Status, Touched, Wave,
-    WaveState, Worker, run,
+    Bounds, Class, Clock, Code, Example, Finding, LANES, Mode, Op, Outstanding, Problem, Rate,
+    Shadow, Stat, Status, Touched, Wave, WaveState, Worker, run,
 };
 use crate::memory::{Memory, Snapshot};
 use crate::object::{Kernel, KernelArg};
@@ -103,7 +103,8 @@ pub struct Dispatch {
     pub workgroups: u64,
     /// Host time that the simulation took, in nanoseconds.
     pub host_ns: u64,
-    /// Doubtful things the run showed.
+    /// Doubtful things the run showed: LDS races and reads of unwritten LDS (checked in the first workgroups),
+    /// wavefronts at different barriers.
     pub warnings: Vec<Warning>,
 }
 
@@ -116,6 +117,10 @@ pub struct Simulator {
 
 /// Private memory per lane where the compiler does not know how deep calls go, in bytes.
 const DYNAMIC_STACK: u32 = 64 << 10;
+
+/// Workgroups whose LDS accesses are checked for races and for reads of nothing. What is wrong in one is wrong
+/// in most, and the check costs time.
+const CHECKED_GROUPS: u64 = 4;
 
 /// Instructions that a wave executes before the other waves of its workgroup get a turn.
 const WAVE_QUANTUM: u64 = 1 << 14;
@@ -385,6 +390,7 @@ struct Group {
     id: [u32; 3],
     lds: Vec<u8>,
     waves: Vec<WaveState>,
+    shadow: Option<Shadow>,
 }
 
 /// What workers give back.
@@ -397,6 +403,7 @@ struct Total {
     time: Clock,
     longest: Clock,
     warnings: BTreeMap<String, Option<SourceLine>>,
+    findings: BTreeMap<Finding, (String, Option<SourceLine>)>,
 }
 
 impl Total {
@@ -415,6 +422,12 @@ impl Total {
             self.longest[i] = self.longest[i].max(other.longest[i]);
         }
         self.warnings.extend(other.warnings);
+        for (finding, told) in other.findings {
+            let mine = self.findings.entry(finding).or_insert_with(|| told.clone());
+            if told.0 < mine.0 {
+                *mine = told;
+            }
+        }
     }
 }
 
@@ -535,6 +548,7 @@ impl Run<'_> {
                 },
             };
             worker.l1.clear();
+            worker.shadow = group.shadow.take();
             let mut done = false;
             for _ in 0..GROUP_ROUNDS {
                 done = self
@@ -544,6 +558,7 @@ impl Run<'_> {
                     break;
                 }
             }
+            group.shadow = worker.shadow.take();
             if done {
                 self.finish(&group, total);
                 spare = Some(group);
@@ -555,6 +570,13 @@ impl Run<'_> {
     }
 
     fn finish(&self, group: &Group, total: &mut Total) {
+        if let Some(shadow) = &group.shadow {
+            for (finding, example) in &shadow.findings {
+                let (message, at) = self.describe(*finding, *example, group.id);
+                // The same pair of instructions is told once, with the lowest workgroup's example.
+                total.findings.entry(*finding).or_insert((message, at));
+            }
+        }
         total.groups += 1;
         total.waves += group.waves.len() as u64;
         for i in 0..2 {
@@ -612,6 +634,9 @@ impl Run<'_> {
             }
             // All that have not ended are at a barrier: open it.
             self.warn_divergent(group, total);
+            if let Some(shadow) = &mut worker.shadow {
+                shadow.barrier();
+            }
             let barrier = u64::from(self.target.latency.barrier_cycles);
             let waiting = |w: &&WaveState| matches!(w.status, Status::Barrier(_));
             let open = [0, 1].map(|i| {
@@ -639,14 +664,10 @@ impl Run<'_> {
                     None => at = Some(index),
                     Some(first) if first != index => {
                         let line = self.line(first);
-                        let place = |i: u32| match self.line(i) {
-                            Some(line) => line.to_string(),
-                            None => format!("pc {:#x}", self.code.insts[i as usize].address),
-                        };
                         let message = format!(
                             "wavefronts of one block wait at different barriers ({} and {}) in kernel {}; make every thread of the block reach the same __syncthreads()",
-                            place(first.min(index)),
-                            place(first.max(index)),
+                            self.place(first.min(index)),
+                            self.place(first.max(index)),
                             self.launch.kernel.display_name
                         );
                         total.warnings.entry(message).or_insert(line);
@@ -654,6 +675,53 @@ impl Run<'_> {
                     }
                     Some(_) => {}
                 }
+            }
+        }
+    }
+
+    /// A source line if there is one, or an address.
+    fn place(&self, index: u32) -> String {
+        match self.line(index) {
+            Some(line) => line.to_string(),
+            None => {
+                let inst = self.code.insts.get(index as usize);
+                format!("pc {:#x}", inst.map_or(0, |i| i.address))
+            }
+        }
+    }
+
+    /// A finding of the LDS check as a sentence, and the line to show it at.
+    fn describe(
+        &self,
+        finding: Finding,
+        example: Example,
+        [x, y, z]: [u32; 3],
+    ) -> (String, Option<SourceLine>) {
+        let kernel = &self.launch.kernel.display_name;
+        let offset = example.offset;
+        match finding {
+            Finding::Race(first, first_writes, second, second_writes) => {
+                let does = |writes: bool| if writes { "writes" } else { "reads" };
+                let [a, b] = example.waves.map(|w| match w {
+                    u32::MAX => "one of several wavefronts".to_owned(),
+                    w => format!("wavefront {w}"),
+                });
+                let message = format!(
+                    "LDS race in kernel {kernel}: {a} {} offset {offset} at {} and {b} {} it at {} with no barrier between (block ({x},{y},{z})); put __syncthreads() between the two",
+                    does(first_writes),
+                    self.place(first),
+                    does(second_writes),
+                    self.place(second),
+                );
+                (message, self.line(second))
+            }
+            Finding::Unwritten(at) => {
+                let message = format!(
+                    "kernel {kernel} reads LDS offset {offset} at {} before anything was written there (block ({x},{y},{z}), wavefront {}); initialise the __shared__ array or check the index",
+                    self.place(at),
+                    example.waves[0],
+                );
+                (message, self.line(at))
             }
         }
     }
@@ -683,12 +751,15 @@ impl Run<'_> {
             states = (0..waves).map(|_| self.empty_wave()).collect();
         }
         for (wave, state) in states.iter_mut().enumerate() {
+            state.index = wave as u32;
             self.start_wave(state, id, wave as u32, threads);
         }
         Group {
             id,
             lds,
             waves: states,
+            shadow: (number < CHECKED_GROUPS && self.lds_bytes > 0)
+                .then(|| Shadow::new(self.lds_bytes)),
         }
     }
 
@@ -702,6 +773,7 @@ impl Run<'_> {
                 scc: false,
                 mode: self.mode(),
             },
+            index: 0,
             pc: self.entry,
             status: Status::Running,
             scratch: Vec::new(),
@@ -1012,6 +1084,7 @@ impl Run<'_> {
             warnings: total
                 .warnings
                 .into_iter()
+                .chain(total.findings.into_values())
                 .map(|(message, at)| Warning { message, at })
                 .collect(),
         }
@@ -1049,6 +1122,10 @@ fn count(inst: &crate::machine::Inst, stat: &Stat, target: &Target, mix: f64, in
             into.sq_thread_cycles_valu = stat.lanes;
             into.valu_cycles = stat.count * timing::issue_cycles(inst.rate, target);
             into.lane_instructions = stat.lanes;
+            into.flops = match inst.rate {
+                Rate::Matrix(operations, _) => stat.count * operations as u64,
+                _ => stat.lanes * u64::from(inst.flops),
+            };
             if inst.class == Class::Matrix {
                 into.sq_insts_mfma = stat.count;
             }

@@ -137,18 +137,16 @@ pub(crate) fn issue_cycles(rate: Rate, target: &Target) -> u64 {
             .copied()
             .filter(|f| *f > 0.0)
     };
-    // An FMA of 64 lanes is 128 operations.
     let per_simd = |flops: f64| flops / f64::from(target.exec.simds_per_cu.max(1));
-    let double = || match (peak("vec_fp64"), target.compute.fp64_in_hardware) {
-        (Some(flops), _) => (128.0 / per_simd(flops)).ceil().max(4.0) as u64,
-        (None, true) => 8,
-        (None, false) => 64,
+    // How many times slower double precision is than single.
+    let divisor = || match (peak("vec_fp64"), target.compute.fp64_in_hardware) {
+        (Some(flops), _) => (32.0 / per_simd(flops)).ceil().max(1.0) as u32,
+        (None, true) => 2,
+        (None, false) => 16,
     };
     match rate {
-        Rate::Full => 4,
-        Rate::Double => double(),
-        Rate::Transcendental | Rate::Multiply => 16,
-        Rate::DoubleTranscendental => 4 * double(),
+        Rate::Vector(rate) => rate.cycles(divisor()).into(),
+        Rate::Wide => 8,
         Rate::Matrix(operations, kind) => {
             let name = match kind {
                 Matrix::F32 => "fp32",

@@ -259,6 +259,7 @@ fn matrix_multiplication() {
         let launch = d.launch(name, grid, block, &[P(pa), P(pb), P(pc), I(n as i32)]);
         let dispatch = d.simulator.dispatch(&launch, &Limits::default()).unwrap();
         assert_eq!(d.take::<f32>(pc, n * n), want, "{name}");
+        assert!(dispatch.counters.flops >= 2 * (n * n * n) as u64, "{name}");
         cycles.push(dispatch.counters.sq_lds_idx_active);
     }
     assert!(cycles[1] < cycles[0], "{cycles:?}");
@@ -603,8 +604,47 @@ fn traps_and_wild_lds() {
     assert_eq!(fault.site().unwrap().lane, Some(63));
 }
 
+#[test]
+fn lds_races_and_unwritten_reads_are_told() {
+    let d = device!();
+    let (pi, po) = (d.give(&[1i32; 128]), d.give(&[0i32; 128]));
+    let warnings = |name: &str, block: u32| -> Vec<String> {
+        let dispatch = d.run(name, 2, block, &[P(pi), P(po)]);
+        dispatch.warnings.into_iter().map(|w| w.message).collect()
+    };
+    let racy = warnings("racy", 128);
+    assert!(
+        racy.iter()
+            .any(|w| w.contains("LDS race") && w.contains("basic.hip:")),
+        "{racy:?}"
+    );
+    let unwritten = warnings("unwritten", 64);
+    assert_eq!(unwritten.len(), 1, "{unwritten:?}");
+    assert!(unwritten[0].contains("offset 128"), "{unwritten:?}");
+    // Kernels that are right say nothing.
+    let input: Vec<f32> = (0..5000).map(|i| i as f32).collect();
+    let (pi, po) = (d.give(&input), d.give(&[0f32; 8]));
+    for name in ["reduce", "matmul_blocked", "transpose"] {
+        let launch = match name {
+            "reduce" => d.launch(name, [3, 1, 1], [256, 1, 1], &[P(pi), P(po), I(5000)]),
+            "transpose" => {
+                let big = d.give(&[0f32; 64 * 64]);
+                d.launch(name, [2, 2, 1], [32, 8, 1], &[P(big), P(big), I(64)])
+            }
+            _ => {
+                let m = d.give(&[0f32; 64 * 64]);
+                d.launch(name, [1, 1, 1], [256, 1, 1], &[P(m), P(m), P(m), I(64)])
+            }
+        };
+        let dispatch = d.simulator.dispatch(&launch, &Limits::default()).unwrap();
+        assert_eq!(dispatch.warnings, [], "{name}");
+    }
+}
+
+type Heard = Arc<Mutex<Vec<(Stream, String)>>>;
+
 /// Limits whose printer collects what is printed.
-fn listening() -> (Limits, Arc<Mutex<Vec<(Stream, String)>>>) {
+fn listening() -> (Limits, Heard) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&heard);
     let printer = Printer::new(move |stream, text: &[u8]| {

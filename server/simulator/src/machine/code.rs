@@ -85,16 +85,10 @@ pub(crate) enum Class {
 /// How fast the vector ALU issues an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rate {
-    /// Once per 4 cycles.
-    Full,
-    /// Double precision.
-    Double,
-    /// Transcendental, single or half precision.
-    Transcendental,
-    /// Transcendental, double precision.
-    DoubleTranscendental,
-    /// 32-bit integer multiplication.
-    Multiply,
+    /// By its throughput class.
+    Vector(valu::Rate),
+    /// 64-bit shifts: half rate, whatever the target's double precision does.
+    Wide,
     /// Operations of one matrix instruction, and the type they are done in.
     Matrix(f64, Matrix),
 }
@@ -116,6 +110,8 @@ pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) class: Class,
     pub(crate) rate: Rate,
+    /// Floating-point operations per active lane.
+    pub(crate) flops: u8,
     /// Index into [`Code::lines`], or `u32::MAX`.
     pub(crate) line: u32,
     pub(crate) address: u64,
@@ -217,7 +213,8 @@ impl Code {
                 insts.push(Inst {
                     op: Op::Unknown("control ran into bytes that are no instruction".to_owned()),
                     class: Class::Other,
-                    rate: Rate::Full,
+                    rate: Rate::Vector(valu::Rate::Full),
+                    flops: 0,
                     line,
                     address,
                     text: "(no instruction)".into(),
@@ -231,9 +228,11 @@ impl Code {
                 Op::IndexOff | Op::End | Op::SetPc(_) => indexing = 0,
                 _ => {}
             }
+            let (rate, flops) = rate(&op, &inst.mnemonic);
             insts.push(Inst {
                 class: classify(&op, &inst.mnemonic),
-                rate: rate(&inst.mnemonic),
+                rate,
+                flops,
                 op,
                 line,
                 address,
@@ -505,37 +504,22 @@ fn classify(op: &Op, mnemonic: &str) -> Class {
     }
 }
 
-/// Issue rate of a vector ALU instruction by its name.
-fn rate(name: &str) -> Rate {
-    if !name.starts_with("v_") {
-        return Rate::Full;
-    }
+/// Issue rate and floating-point operations per lane of a vector ALU instruction.
+fn rate(op: &Op, name: &str) -> (Rate, u8) {
     if name.contains("mfma") || name.contains("mmac") {
-        return matrix(name);
+        return (matrix(name), 0);
     }
-    let transcendental = [
-        "v_rcp", "v_rsq", "v_sqrt", "v_exp", "v_log", "v_sin", "v_cos",
-    ]
-    .iter()
-    .any(|t| name.starts_with(t));
-    let double = name.contains("f64");
-    match (transcendental, double) {
-        (true, true) => Rate::DoubleTranscendental,
-        (true, false) => Rate::Transcendental,
-        (false, true) => Rate::Double,
-        (false, false) => {
-            let multiply = [
-                "v_mul_lo_u32",
-                "v_mul_lo_i32",
-                "v_mul_hi_u32",
-                "v_mul_hi_i32",
-            ]
-            .iter()
-            .any(|m| name.starts_with(m))
-                || name.starts_with("v_mad_u64")
-                || name.starts_with("v_mad_i64");
-            if multiply { Rate::Multiply } else { Rate::Full }
+    match op {
+        Op::Valu(valu) => {
+            let cost = valu.cost();
+            let flops = if cost.float { cost.ops } else { 0 };
+            if cost.rate == valu::Rate::Double && !name.contains("f64") {
+                (Rate::Wide, flops)
+            } else {
+                (Rate::Vector(cost.rate), flops)
+            }
         }
+        _ => (Rate::Vector(valu::Rate::Full), 0),
     }
 }
 
@@ -546,7 +530,7 @@ fn matrix(name: &str) -> Rate {
         .iter()
         .find(|p| p.contains('x') && p.as_bytes()[0].is_ascii_digit());
     let Some(shape) = shape else {
-        return Rate::Full;
+        return Rate::Vector(valu::Rate::Full);
     };
     let mut numbers = shape.split('x').map(|n| {
         let digits: String = n.chars().take_while(char::is_ascii_digit).collect();

@@ -324,7 +324,15 @@ impl Lds {
             Action::Load { bytes, two, fill } => {
                 for place in 0..1 + usize::from(two) {
                     let addresses = self.addresses(&state.w, place);
-                    self.check(Access::Read, &addresses, exec, bytes.into(), lds)?;
+                    self.check(
+                        (at, state.index),
+                        worker,
+                        Access::Read,
+                        &addresses,
+                        exec,
+                        bytes.into(),
+                        lds,
+                    )?;
                     self.account(at, worker, LdsAccess::Read, bytes.into(), &addresses, exec);
                     let dwords = usize::from(bytes).div_ceil(4);
                     let size = usize::from(bytes).min(4);
@@ -361,7 +369,15 @@ impl Lds {
             Action::Store { bytes, two, high } => {
                 for place in 0..1 + usize::from(two) {
                     let addresses = self.addresses(&state.w, place);
-                    self.check(Access::Write, &addresses, exec, bytes.into(), lds)?;
+                    self.check(
+                        (at, state.index),
+                        worker,
+                        Access::Write,
+                        &addresses,
+                        exec,
+                        bytes.into(),
+                        lds,
+                    )?;
                     self.account(at, worker, LdsAccess::Write, bytes.into(), &addresses, exec);
                     let size = usize::from(bytes).min(4);
                     for k in 0..usize::from(bytes).div_ceil(4) {
@@ -431,7 +447,15 @@ impl Lds {
                 let bytes = 4usize << u32::from(wide);
                 let places = [self.addresses(&state.w, 0), self.addresses(&state.w, 1)];
                 for (place, addresses) in places.iter().enumerate() {
-                    self.check(Access::Atomic, addresses, exec, bytes as u32, lds)?;
+                    self.check(
+                        (at, state.index),
+                        worker,
+                        Access::Atomic,
+                        addresses,
+                        exec,
+                        bytes as u32,
+                        lds,
+                    )?;
                     self.account(at, worker, LdsAccess::Write, bytes as u32, addresses, exec);
                     for k in 0..bytes / 4 {
                         let new = *row(&state.w, self.data[place], k);
@@ -484,6 +508,8 @@ impl Lds {
             Action::Append { consume } => {
                 let cell = (state.w.sgpr(crate::isa::M0) >> 16) + self.offsets[0];
                 self.check(
+                    (at, state.index),
+                    worker,
                     Access::Atomic,
                     &[cell; 64],
                     exec & exec.wrapping_neg(),
@@ -522,7 +548,15 @@ impl Lds {
     ) -> Result<(), Problem> {
         let exec = state.w.exec;
         let addresses = base.map(|a| a.wrapping_add(self.offsets[1]));
-        self.check(Access::Read, &addresses, exec, bytes.into(), lds)?;
+        self.check(
+            (at, state.index),
+            worker,
+            Access::Read,
+            &addresses,
+            exec,
+            bytes.into(),
+            lds,
+        )?;
         self.account(at, worker, LdsAccess::Read, bytes.into(), &addresses, exec);
         let dwords = usize::from(bytes) / 4;
         for k in 0..dwords {
@@ -573,7 +607,15 @@ impl Lds {
     ) -> Result<(), Problem> {
         let exec = state.w.exec;
         let bytes = 4u32 << u32::from(wide);
-        self.check(Access::Atomic, addresses, exec, bytes, lds)?;
+        self.check(
+            (at, state.index),
+            worker,
+            Access::Atomic,
+            addresses,
+            exec,
+            bytes,
+            lds,
+        )?;
         self.account(at, worker, LdsAccess::Write, bytes, addresses, exec);
         for lane in lanes(exec) {
             let cell = addresses[lane] as usize;
@@ -598,9 +640,12 @@ impl Lds {
         Ok(())
     }
 
+    #[allow(clippy::too_many_arguments)]
     #[inline]
     fn check(
         &self,
+        (at, wave): (u32, u32),
+        worker: &mut Worker,
         access: Access,
         addresses: &[u32; 64],
         exec: u64,
@@ -619,6 +664,9 @@ impl Lds {
             }
         }
         if exec == 0 || u64::from(highest) + u64::from(bytes) <= len {
+            if let Some(shadow) = &mut worker.shadow {
+                shadow.access(access, at, wave, addresses, exec, bytes);
+            }
             return Ok(());
         }
         match lanes(exec).find(|lane| u64::from(addresses[*lane]) + u64::from(bytes) > len) {

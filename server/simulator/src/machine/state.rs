@@ -50,6 +50,8 @@ impl Outstanding {
 /// One wavefront: registers, private memory and what it waits for.
 pub(crate) struct WaveState {
     pub(crate) w: Wave,
+    /// Number in the workgroup.
+    pub(crate) index: u32,
     /// Index of the next instruction.
     pub(crate) pc: u32,
     pub(crate) status: Status,

@@ -808,6 +808,10 @@ impl Vmem {
                         });
                     };
                     self.lds_lane(state, lane, cell);
+                    if let Some(shadow) = &mut worker.shadow {
+                        let at_offset = [offset as u32; 64];
+                        shadow.access(access, at, state.index, &at_offset, 1, bytes);
+                    }
                 }
             }
         }

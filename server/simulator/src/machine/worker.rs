@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hipsmith_target::Target;
 
 use super::code::{Class, Code};
+use super::shadow::Shadow;
 use super::state::{Clock, Problem, lanes};
 use crate::fault::Access;
 use crate::memory::Snapshot;
@@ -180,6 +181,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) indexed: HashMap<(u32, u32), ValuInst>,
     /// Per instruction: cycles to issue it.
     pub(crate) issue: Vec<u16>,
+    /// Who wrote what in the LDS of the workgroup that runs, if it is one of those checked.
+    pub(crate) shadow: Option<Shadow>,
     /// A wave has just sent a message to the host.
     pub(crate) message: bool,
     /// Executed wave instructions.
@@ -212,6 +215,7 @@ impl<'a> Worker<'a> {
                     _ => 4,
                 })
                 .collect(),
+            shadow: None,
             message: false,
             clock: 0,
         }

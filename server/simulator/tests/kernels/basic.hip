@@ -287,3 +287,18 @@ extern "C" __global__ void prints(int n) {
 }
 
 extern "C" __global__ void asserts(const int *in) { assert(in[threadIdx.x] == 0); }
+
+extern "C" __global__ void racy(const int *in, int *out) {
+  __shared__ int x[128];
+  x[threadIdx.x] = in[threadIdx.x];
+  // No barrier: the other wavefront's half may not be there yet.
+  out[threadIdx.x] = x[127 - threadIdx.x];
+}
+
+extern "C" __global__ void unwritten(const int *in, int *out) {
+  __shared__ int x[128];
+  if (threadIdx.x < 32)
+    x[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = x[threadIdx.x];
+}
