@@ -26,4 +26,18 @@ export class Proposals implements vscode.TextDocumentContentProvider {
     const after = side("after", preview.newText);
     await vscode.commands.executeCommand("vscode.diff", before, after, `${decodeURIComponent(name)}: proposed by hipsmith`);
   }
+
+  /** The job whose diff `uri` is a side of. */
+  jobOf(uri: vscode.Uri): string | undefined {
+    return uri.scheme === scheme ? uri.path.split("/")[1] : undefined;
+  }
+
+  /** A decided job's diff is of no more use. */
+  async close(jobId: string): Promise<void> {
+    const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
+    await vscode.window.tabGroups.close(
+      tabs.filter(({ input }) => input instanceof vscode.TabInputTextDiff && this.jobOf(input.modified) === jobId),
+    );
+    for (const uri of this.texts.keys()) if (this.jobOf(vscode.Uri.parse(uri)) === jobId) this.texts.delete(uri);
+  }
 }

@@ -4,6 +4,9 @@ import { Proposals } from "./diff";
 import { jobs as jobsRequest, jobStatus, type Job, type Preview } from "./protocol";
 import { findServer, serverVersion } from "./server";
 
+/** Named by the server in code actions and lenses. */
+const previewCommand = "hipsmith.client.previewJob";
+
 let client: LanguageClient | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
@@ -12,25 +15,38 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   status.name = "hipsmith";
   status.command = "hipsmith.jobs";
   const proposals = new Proposals();
-  const view = new StatusView(status);
+  // One start at a time: a client that is starting cannot be stopped.
+  let turn: Promise<void> = Promise.resolve();
+  const again = () => (turn = turn.then(() => restart(context, log, view, proposals)));
+  const view = new StatusView(status, log);
 
   context.subscriptions.push(
     log,
     status,
     proposals.register(),
-    vscode.commands.registerCommand("hipsmith.restart", () => restart(context, log, view)),
+    vscode.commands.registerCommand("hipsmith.restart", again),
     vscode.commands.registerCommand("hipsmith.showLog", () => log.show()),
     vscode.commands.registerCommand("hipsmith.jobs", () => pickJob(proposals)),
     vscode.commands.registerCommand("hipsmith.optimizeHere", optimizeHere),
-    vscode.commands.registerCommand("hipsmith.client.previewJob", (argument: { jobId: string }) => decide(argument.jobId, proposals)),
+    vscode.commands.registerCommand("hipsmith.acceptDiff", (uri?: vscode.Uri) => decideShown("hipsmith.acceptJob", proposals, uri)),
+    vscode.commands.registerCommand("hipsmith.dismissDiff", (uri?: vscode.Uri) => decideShown("hipsmith.dismissJob", proposals, uri)),
+    vscode.commands.registerCommand(previewCommand, (argument: { jobId: string }) => decide(argument.jobId, proposals)),
     // A workspace that becomes trusted may run programs from then on.
-    vscode.workspace.onDidGrantWorkspaceTrust(() => restart(context, log, view)),
+    vscode.workspace.onDidGrantWorkspaceTrust(again),
+    vscode.workspace.onDidChangeConfiguration((change) => (change.affectsConfiguration("hipsmith.server.path") ? again() : undefined)),
   );
-  await start(context, log, view);
+  await again();
 }
 
 export async function deactivate(): Promise<void> {
-  await client?.stop();
+  await stop();
+}
+
+/** A client whose server failed to start or has died refuses to be stopped: there is nothing to stop then. */
+async function stop(): Promise<void> {
+  const old = client;
+  client = undefined;
+  if (old?.isRunning()) await old.stop().catch(() => undefined);
 }
 
 function settings(): Record<string, unknown> {
@@ -43,13 +59,20 @@ function settings(): Record<string, unknown> {
   };
 }
 
-async function start(context: vscode.ExtensionContext, log: vscode.LogOutputChannel, view: StatusView): Promise<void> {
+async function restart(
+  context: vscode.ExtensionContext,
+  log: vscode.LogOutputChannel,
+  view: StatusView,
+  proposals: Proposals,
+): Promise<void> {
+  await stop();
   const setting = vscode.workspace.getConfiguration("hipsmith").get<string>("server.path") ?? "";
   const server = findServer(setting, context.extensionPath);
   const found = await serverVersion(server);
   if ("problem" in found) {
     view.broken(found.problem);
-    void vscode.window.showErrorMessage(`hipsmith: ${found.problem}`);
+    const answer = vscode.window.showErrorMessage(`hipsmith: ${found.problem}`, "Open the setting");
+    void answer.then((chosen) => chosen && vscode.commands.executeCommand("workbench.action.openSettings", "hipsmith.server.path"));
     return;
   }
   log.info(`${found.version} (${server})`);
@@ -64,6 +87,8 @@ async function start(context: vscode.ExtensionContext, log: vscode.LogOutputChan
     outputChannel: log,
     synchronize: { configurationSection: "hipsmith" },
     middleware: {
+      // Lenses and code actions come here too: a refusal is shown once, in the server's words.
+      executeCommand: (command, args) => execute(command, args[0], proposals),
       workspace: {
         // Trust is the editor's knowledge, not a setting: it is added wherever settings travel.
         configuration: async (params) => params.items.map((item) => (item.section === "hipsmith" ? settings() : null)),
@@ -73,8 +98,9 @@ async function start(context: vscode.ExtensionContext, log: vscode.LogOutputChan
       },
     },
   };
-  client = new LanguageClient("hipsmith", "hipsmith", { command: server, args: ["lsp"] }, options);
-  client.registerFeature({
+  const fresh = new LanguageClient("hipsmith", "hipsmith", { command: server, args: ["lsp"] }, options);
+  client = fresh;
+  fresh.registerFeature({
     fillClientCapabilities(capabilities) {
       const experimental = (capabilities.experimental ?? {}) as Record<string, unknown>;
       capabilities.experimental = { ...experimental, hipsmith: { previewDiff: true } } as typeof capabilities.experimental;
@@ -83,34 +109,44 @@ async function start(context: vscode.ExtensionContext, log: vscode.LogOutputChan
     getState: () => ({ kind: "static" }),
     clear() {},
   });
-  client.onNotification(jobStatus, (job) => view.job(job));
-  client.onDidChangeState(({ newState }) => {
+  fresh.onNotification(jobStatus, (job) => view.job(job));
+  fresh.onDidChangeState(({ newState }) => {
+    if (client !== fresh) return;
     if (newState === State.Running) view.ready(found.version);
-    if (newState === State.Stopped) view.broken("the server has stopped; see the log");
+    if (newState === State.Stopped) view.broken("the server has stopped");
   });
-  await client.start();
+  // The client itself shows why a start failed.
+  await fresh.start().catch((error: Error) => view.broken(`the server did not start: ${error.message}`));
 }
 
-async function restart(context: vscode.ExtensionContext, log: vscode.LogOutputChannel, view: StatusView): Promise<void> {
-  await client?.stop();
-  client = undefined;
-  await start(context, log, view);
+/** Run a server command. `undefined`: it was refused, and the reason has been shown. */
+async function execute<T>(command: string, argument: unknown, proposals: Proposals): Promise<T | null | undefined> {
+  if (!client?.isRunning()) {
+    notRunning();
+    return undefined;
+  }
+  try {
+    const result = (await client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] })) as T | null;
+    if (command === "hipsmith.acceptJob" || command === "hipsmith.dismissJob") await proposals.close((argument as { jobId: string }).jobId);
+    return result;
+  } catch (error) {
+    void vscode.window.showErrorMessage(`hipsmith: ${(error as Error).message}`);
+    return undefined;
+  }
 }
 
-function execute<T>(command: string, argument: unknown): Promise<T | undefined> {
-  if (client === undefined) return Promise.resolve(undefined);
-  return client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] }).then(
-    (result) => result as T,
-    (error: Error) => {
-      void vscode.window.showErrorMessage(`hipsmith: ${error.message}`);
-      return undefined;
-    },
-  );
+function notRunning(): void {
+  const answer = vscode.window.showErrorMessage("hipsmith: the server is not running.", "Restart it", "Show the log");
+  void answer.then((chosen) => chosen && vscode.commands.executeCommand(chosen === "Restart it" ? "hipsmith.restart" : "hipsmith.showLog"));
 }
 
 async function optimizeHere(): Promise<void> {
   const editor = vscode.window.activeTextEditor;
-  if (editor === undefined) return;
+  if (editor === undefined) {
+    void vscode.window.showWarningMessage("hipsmith: no file is open; open one and move the cursor into a __global__ function.");
+    return;
+  }
+  if (!client?.isRunning()) return notRunning();
   const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>(
     "vscode.executeCodeActionProvider",
     editor.document.uri,
@@ -126,7 +162,7 @@ async function optimizeHere(): Promise<void> {
 }
 
 async function pickJob(proposals: Proposals): Promise<void> {
-  if (client === undefined) return;
+  if (!client?.isRunning()) return notRunning();
   const { jobs } = await client.sendRequest(jobsRequest, {});
   if (jobs.length === 0) {
     void vscode.window.showInformationMessage("hipsmith: no jobs in this session. Choose \"Optimize this kernel\" above a kernel.");
@@ -141,30 +177,44 @@ async function pickJob(proposals: Proposals): Promise<void> {
   if (state === "finished") await decide(jobId, proposals);
   else if (state === "running" || state === "queued") {
     const answer = await vscode.window.showInformationMessage(`hipsmith: ${chosen.job.kernel} is ${state}.`, "Cancel the job");
-    if (answer !== undefined) await execute("hipsmith.cancelJob", { jobId });
-  }
+    if (answer !== undefined) await execute("hipsmith.cancelJob", { jobId }, proposals);
+  } else void vscode.window.showInformationMessage(`hipsmith: ${chosen.job.kernel}: ${chosen.job.message ?? state}`);
 }
 
-/** Show the diff, then ask; the text changes only on Accept. */
+/** Show the diff, then ask; the text changes only on Accept. The same two stand in the diff's title. */
 async function decide(jobId: string, proposals: Proposals): Promise<void> {
-  const preview = await execute<Preview>("hipsmith.previewJob", { jobId });
+  const preview = await execute<Preview>("hipsmith.previewJob", { jobId }, proposals);
   if (preview?.newText == null) return;
   await proposals.show(preview);
   const answer = await vscode.window.showInformationMessage("hipsmith: take over this change?", "Accept", "Dismiss");
-  if (answer === "Accept") await execute("hipsmith.acceptJob", { jobId });
-  if (answer === "Dismiss") await execute("hipsmith.dismissJob", { jobId });
+  if (answer === "Accept") await execute("hipsmith.acceptJob", { jobId }, proposals);
+  if (answer === "Dismiss") await execute("hipsmith.dismissJob", { jobId }, proposals);
 }
 
-/** The one status bar item: health, or the newest running job. */
+async function decideShown(command: string, proposals: Proposals, uri?: vscode.Uri): Promise<void> {
+  const shown = uri ?? vscode.window.activeTextEditor?.document.uri;
+  const jobId = shown && proposals.jobOf(shown);
+  if (jobId === undefined) void vscode.window.showWarningMessage("hipsmith: show the diff of a job first.");
+  else await execute(command, { jobId }, proposals);
+}
+
+/** The one status bar item: health, or the job that runs. */
 class StatusView {
   private version = "";
-  constructor(private readonly item: vscode.StatusBarItem) {}
+  private readonly running = new Map<string, Job>();
+  constructor(
+    private readonly item: vscode.StatusBarItem,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
 
   ready(version: string): void {
     this.version = version;
-    this.show("$(circuit-board) hipsmith", version);
+    this.running.clear();
+    this.draw();
   }
   broken(problem: string): void {
+    this.log.error(problem);
+    this.running.clear();
     this.item.backgroundColor = new vscode.ThemeColor("statusBarItem.errorBackground");
     this.item.text = "$(error) hipsmith";
     this.item.tooltip = problem;
@@ -172,14 +222,30 @@ class StatusView {
   }
   job(job: Job): void {
     if (job.state === "running" || job.state === "queued") {
-      this.show(`$(sync~spin) ${job.kernel} ${job.round ?? 0}/${job.rounds ?? 0}`, job.message ?? "");
+      this.running.set(job.jobId, job);
+      this.draw();
       return;
     }
-    this.ready(this.version);
-    if (job.message !== undefined) {
-      const show = job.state === "failed" ? vscode.window.showWarningMessage : vscode.window.showInformationMessage;
-      void show(`hipsmith: ${job.kernel}: ${job.message}`);
+    this.running.delete(job.jobId);
+    this.draw();
+    void this.tell(job);
+  }
+  private async tell(job: Job): Promise<void> {
+    const message = job.message ?? job.state;
+    const text = `hipsmith: ${message.startsWith(job.kernel) ? message : `${job.kernel}: ${message}`}`;
+    if (job.state === "failed") {
+      void vscode.window.showWarningMessage(text);
+      return;
     }
+    const gain = job.state === "finished" && (job.speedup ?? 1) > 1;
+    const answer = await vscode.window.showInformationMessage(text, ...(gain ? ["Show the diff"] : []));
+    if (answer !== undefined) await vscode.commands.executeCommand(previewCommand, { jobId: job.jobId });
+  }
+  private draw(): void {
+    const jobs = [...this.running.values()];
+    const job = jobs.find(({ state }) => state === "running") ?? jobs[0];
+    if (job === undefined) this.show("$(circuit-board) hipsmith", this.version);
+    else this.show(`$(sync~spin) ${job.kernel} ${job.round ?? 0}/${job.rounds ?? 0}`, job.message ?? "");
   }
   private show(text: string, tooltip: string): void {
     this.item.backgroundColor = undefined;
