@@ -19,9 +19,12 @@ pub struct Resources {
     pub result: Result<Compilation, String>,
 }
 
-/// Compilations by text and target, shared by all background tasks.
+/// A text and the target it is compiled for.
+type Key = (Arc<str>, &'static str);
+
+/// Compilations, shared by all background tasks.
 #[derive(Clone, Debug, Default)]
-pub struct Cache(Arc<DashMap<(Arc<str>, &'static str), Arc<Resources>>>);
+pub struct Cache(Arc<DashMap<Key, Arc<Resources>>>);
 
 impl Cache {
     /// The compilation of `text`, from the cache or from the compiler. Blocks.

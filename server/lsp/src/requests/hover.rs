@@ -26,7 +26,7 @@ pub fn hover(snapshot: &Snapshot, at: lsp::Position) -> Option<lsp::Hover> {
     };
     for (index, kernel) in model.kernels() {
         if covers(&kernel.name_range) {
-            parts.push(kernel_text(snapshot, &model, index, kernel));
+            parts.push(kernel_text(snapshot, model, index, kernel));
         }
     }
     for array in &model.shared {
