@@ -863,10 +863,10 @@ fn the_binary_ends_when_told_whatever_the_state_of_its_input() {
         client.initialize(json!({}), Value::Null);
         client.close_input();
     };
-    let steps: [(&str, &dyn Fn(&mut Client), i32); 3] = [
-        ("shutdown, exit", &orderly, 0),
-        ("exit alone", &abrupt, 1),
-        ("end of input", &cut_off, 1),
+    let steps = [
+        ("shutdown, exit", orderly as fn(&mut Client), 0),
+        ("exit alone", abrupt, 1),
+        ("end of input", cut_off, 1),
     ];
     for (what, step, code) in steps {
         let mut client = Client::start(hipsmith());
