@@ -173,3 +173,52 @@ fn without_hipcc_it_says_what_to_install() {
     assert_eq!(out.status.code(), Some(1));
     assert!(stderr.contains("hipcc is not installed"), "{stderr}");
 }
+
+#[test]
+fn an_interrupt_stops_what_was_started() {
+    if hipcc().is_none() {
+        return;
+    }
+    let dir = workspace();
+    // Programs that outlive us would still hold this folder's name in their environment.
+    let temporary = dir.path().join("tmp");
+    std::fs::create_dir(&temporary).expect("a folder");
+    let mut child = Command::new(hipsmith())
+        .args(["optimize", "scale_rows.hip", "--kernel", "scale_rows"])
+        .current_dir(dir.path())
+        .env("TMPDIR", &temporary)
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("hipsmith starts");
+    let needle = temporary.to_string_lossy().into_owned();
+    let pid = child.id().to_string();
+    let started = || {
+        std::fs::read_dir("/proc")
+            .expect("/proc")
+            .flatten()
+            .filter(|entry| entry.file_name() != *pid)
+            .filter(|entry| {
+                std::fs::read(entry.path().join("environ"))
+                    .is_ok_and(|e| String::from_utf8_lossy(&e).contains(&needle))
+            })
+            .count()
+    };
+    let wait_for = |what: &str, condition: &mut dyn FnMut() -> bool| {
+        for _ in 0..600 {
+            if condition() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{what} did not come about");
+    };
+    wait_for("a program of ours", &mut || started() > 0);
+    let signalled = Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .expect("kill runs");
+    assert!(signalled.success());
+    wait_for("the end", &mut || matches!(child.try_wait(), Ok(Some(_))));
+    wait_for("the end of what it started", &mut || started() == 0);
+}

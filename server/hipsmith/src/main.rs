@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod interrupt;
 mod lsp;
 mod optimize;
 mod run;

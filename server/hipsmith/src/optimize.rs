@@ -4,8 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hipsmith_rounds::{Cancel, Error, Event, Evidence, Outcome, Report, Request, Round, Status};
+use hipsmith_rounds::{Error, Event, Evidence, Outcome, Report, Request, Round, Status};
 use serde_json::json;
+
+use crate::interrupt::cancel_on_interrupt;
 
 /// Try rewrites of one kernel, verify and time each, and show the best as a diff.
 #[derive(Debug, clap::Args)]
@@ -93,7 +95,7 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
         quiet: args.json,
         live: io::stderr().is_terminal(),
     };
-    let report = hipsmith_rounds::optimize(&request, &Cancel::new(), &mut |event| {
+    let report = hipsmith_rounds::optimize(&request, &cancel_on_interrupt(), &mut |event| {
         progress.show(&event);
     })
     .map_err(|e| match e {
