@@ -24,7 +24,7 @@ export class Proposals implements vscode.TextDocumentContentProvider {
     };
     const before = side("before", preview.oldText);
     const after = side("after", preview.newText);
-    await vscode.commands.executeCommand("vscode.diff", before, after, `${decodeURIComponent(name)}: proposed by hipsmith`);
+    await vscode.commands.executeCommand("vscode.diff", before, after, `${decodeURIComponent(name)}: proposed by hipsmith (accept ✓, dismiss ✕)`);
   }
 
   /** The job whose diff `uri` is a side of. */

@@ -30,7 +30,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("hipsmith.optimizeHere", optimizeHere),
     vscode.commands.registerCommand("hipsmith.acceptDiff", (uri?: vscode.Uri) => decideShown("hipsmith.acceptJob", proposals, uri)),
     vscode.commands.registerCommand("hipsmith.dismissDiff", (uri?: vscode.Uri) => decideShown("hipsmith.dismissJob", proposals, uri)),
-    vscode.commands.registerCommand(previewCommand, (argument: { jobId: string }) => decide(argument.jobId, proposals)),
+    vscode.commands.registerCommand(previewCommand, (argument: { jobId: string }) => showDiff(argument.jobId, proposals)),
     // A workspace that becomes trusted may run programs from then on.
     vscode.workspace.onDidGrantWorkspaceTrust(again),
     vscode.workspace.onDidChangeConfiguration((change) => (change.affectsConfiguration("hipsmith.server.path") ? again() : undefined)),
@@ -174,21 +174,17 @@ async function pickJob(proposals: Proposals): Promise<void> {
   );
   if (chosen === undefined) return;
   const { jobId, state } = chosen.job;
-  if (state === "finished") await decide(jobId, proposals);
+  if (state === "finished") await showDiff(jobId, proposals);
   else if (state === "running" || state === "queued") {
     const answer = await vscode.window.showInformationMessage(`hipsmith: ${chosen.job.kernel} is ${state}.`, "Cancel the job");
     if (answer !== undefined) await execute("hipsmith.cancelJob", { jobId }, proposals);
   } else void vscode.window.showInformationMessage(`hipsmith: ${chosen.job.kernel}: ${chosen.job.message ?? state}`);
 }
 
-/** Show the diff, then ask; the text changes only on Accept. The same two stand in the diff's title. */
-async function decide(jobId: string, proposals: Proposals): Promise<void> {
+/** Show the diff; Accept and Dismiss stand in its title, and the text changes only on Accept. */
+async function showDiff(jobId: string, proposals: Proposals): Promise<void> {
   const preview = await execute<Preview>("hipsmith.previewJob", { jobId }, proposals);
-  if (preview?.newText == null) return;
-  await proposals.show(preview);
-  const answer = await vscode.window.showInformationMessage("hipsmith: take over this change?", "Accept", "Dismiss");
-  if (answer === "Accept") await execute("hipsmith.acceptJob", { jobId }, proposals);
-  if (answer === "Dismiss") await execute("hipsmith.dismissJob", { jobId }, proposals);
+  if (preview?.newText != null) await proposals.show(preview);
 }
 
 async function decideShown(command: string, proposals: Proposals, uri?: vscode.Uri): Promise<void> {
