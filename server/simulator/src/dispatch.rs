@@ -253,6 +253,13 @@ impl Simulator {
                 kernel.max_flat_workgroup_size
             )));
         }
+        // FLOAT_ROUND_MODE_32 and _16_64 of COMPUTE_PGM_RSRC1 (LLVM AMDGPUUsage); 0 is nearest even.
+        if kernel.descriptor.rsrc1 >> 12 & 0xf != 0 {
+            return Err(refuse(
+                "it asks for a rounding mode other than to nearest even, which the simulator does not have"
+                    .to_owned(),
+            ));
+        }
         let items = launch
             .grid
             .iter()

@@ -605,6 +605,14 @@ fn traps_and_wild_lds() {
 }
 
 #[test]
+fn another_rounding_mode_stops_the_kernel_instead_of_rounding_wrongly() {
+    let d = device!();
+    let po = d.give(&[0f32; 64]);
+    let fault = d.try_run("round_up", 1, 64, &[P(po)]).unwrap_err();
+    assert!(fault.to_string().contains("rounding mode"), "{fault}");
+}
+
+#[test]
 fn lds_races_and_unwritten_reads_are_told() {
     let d = device!();
     let (pi, po) = (d.give(&[1i32; 128]), d.give(&[0i32; 128]));

@@ -132,7 +132,15 @@ pub(crate) fn run(
             Op::SetReg(source, id, offset, bits) => {
                 let value = source.get(&state.w);
                 set_hardware_register(&mut state.w, *id, *offset, *bits, value);
-                Ok(())
+                // The vector ALU rounds to nearest even only; going on would give wrong results silently.
+                if state.w.mode.round_f32 | state.w.mode.round_f16_f64 == 0 {
+                    Ok(())
+                } else {
+                    Err(Problem::Unknown {
+                        name: inst.text.split(' ').next().unwrap_or_default().to_owned(),
+                        why: "it sets a rounding mode other than to nearest even".to_owned(),
+                    })
+                }
             }
             Op::Time(dst) => {
                 // Four cycles an instruction, and the same on every run.

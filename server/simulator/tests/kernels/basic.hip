@@ -214,6 +214,12 @@ __global__ void forever(volatile int *flag) {
     ;
 }
 
+__global__ void round_up(float *out) {
+  // hwreg(HW_REG_MODE, 0, 2): f32 rounds towards plus infinity from here on.
+  __builtin_amdgcn_s_setreg(2049, 1);
+  out[0] = 1.0f;
+}
+
 __global__ void trap(int *out) {
   if (out[0] == 0)
     __builtin_trap();
