@@ -228,7 +228,7 @@ class StatusView {
   }
   private async tell(job: Job): Promise<void> {
     const message = job.message ?? job.state;
-    const text = `hipsmith: ${message.startsWith(job.kernel) ? message : `${job.kernel}: ${message}`}`;
+    const text = `hipsmith: ${message.includes(job.kernel) ? message : `${job.kernel}: ${message}`}`;
     if (job.state === "failed") {
       void vscode.window.showWarningMessage(text);
       return;
