@@ -75,17 +75,21 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn try_run(args: &Args) -> Result<ExitCode, String> {
     let target = hipsmith_target::by_name(&args.target).ok_or_else(|| {
-        let known: Vec<&str> = hipsmith_target::all().iter().map(|t| t.name.as_str()).collect();
-        format!("{} is no known target; known are {}", args.target, known.join(", "))
+        let known: Vec<&str> = hipsmith_target::all()
+            .iter()
+            .map(|t| t.name.as_str())
+            .collect();
+        format!(
+            "{} is no known target; known are {}",
+            args.target,
+            known.join(", ")
+        )
     })?;
     let timeout = Duration::try_from_secs_f64(args.timeout)
         .ok()
         .filter(|t| !t.is_zero())
         .ok_or_else(|| format!("--timeout {} is no time that can be waited", args.timeout))?;
-    let (program, program_args) = args
-        .program
-        .split_first()
-        .ok_or("no program was given")?;
+    let (program, program_args) = args.program.split_first().ok_or("no program was given")?;
     let path = Path::new(program);
     let shown = path.display();
     if path.components().count() > 1 && !path.exists() {
@@ -133,11 +137,18 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
         publish(args, report)?;
     }
     let output = ran.map_err(|error| error.to_string())?;
-    verdict(&shown.to_string(), &output, report.as_ref())
+    let told = args.output.is_none() && args.format == Format::Text;
+    verdict(&shown.to_string(), &output, report.as_ref(), told)
 }
 
-/// What the run came to: an exit code, or the sentence for one that gave nothing.
-fn verdict(shown: &str, output: &Output, report: Option<&RunReport>) -> Result<ExitCode, String> {
+/// What the run came to: an exit code, or the sentence for one that gave nothing. `told`: the report, which has the
+/// faults, was shown.
+fn verdict(
+    shown: &str,
+    output: &Output,
+    report: Option<&RunReport>,
+    told: bool,
+) -> Result<ExitCode, String> {
     let Some(report) = report else {
         let ending = output.ending();
         return Err(format!(
@@ -153,11 +164,20 @@ fn verdict(shown: &str, output: &Output, report: Option<&RunReport>) -> Result<E
         Some(0) => {}
         code => {
             eprintln!("hipsmith run: {shown} {}", output.ending());
-            return Ok(ExitCode::from(code.and_then(|c| u8::try_from(c).ok()).unwrap_or(1)));
+            return Ok(ExitCode::from(
+                code.and_then(|c| u8::try_from(c).ok()).unwrap_or(1),
+            ));
         }
     }
     if let Some(fault) = report.faults.first() {
-        return Err(format!("{shown} ended with exit code 0, but not all of its kernels ran: {}", fault.message));
+        let what = if told {
+            "see the faults above"
+        } else {
+            fault.message.as_str()
+        };
+        return Err(format!(
+            "{shown} ended with exit code 0, but not everything it asked of the device was done: {what}"
+        ));
     }
     if report.kernels.iter().all(|k| k.dispatches == 0) {
         return Err(format!("{shown} launched no kernel"));

@@ -229,8 +229,15 @@ impl KernelReport {
         writeln!(out)?;
         writeln!(
             out,
-            "  resources    {} VGPRs, {} SGPRs, {} bytes static LDS, {} bytes scratch per lane; occupancy {} wavefronts per SIMD",
-            self.vgprs, self.sgprs, self.static_lds, self.scratch, self.occupancy
+            "  resources    {} VGPRs, {} SGPRs, {} bytes static LDS, {} bytes scratch per lane{}",
+            self.vgprs,
+            self.sgprs,
+            self.static_lds,
+            self.scratch,
+            match self.dispatches {
+                0 => String::new(),
+                _ => format!("; occupancy {} wavefronts per SIMD", self.occupancy),
+            }
         )?;
         if self.dispatches == 0 {
             return Ok(());

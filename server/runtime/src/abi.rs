@@ -59,7 +59,7 @@ pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     /// Whether the caller passed null.
-    pub(crate) fn is_null(self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }
     /// Write; a null pointer is HIP's invalid value.

@@ -10,6 +10,7 @@
 //! | `HIPSMITH_TARGET` | target to simulate; gfx928 without it |
 //! | `HIPSMITH_REPORT` | file for the [report](hipsmith_profile::simulated::RunReport) of the run |
 //! | `HIPSMITH_KERNEL_TIMEOUT` | seconds after which a kernel counts as one that never ends; 600 without it |
+//! | `HIPSMITH_BOUNDS` | `page`: let kernels access the rest of an allocation's last page, as a device does; exact without it |
 //! | `HIPSMITH_CAPTURE` | folder for a [recorded dispatch](hipsmith_profile::subject::Subject) |
 //! | `HIPSMITH_CAPTURE_KERNEL` | which kernel to record: its name in the source, or its symbol; any without it |
 //! | `HIPSMITH_CAPTURE_INDEX` | which of that kernel's dispatches, counted from 0 |

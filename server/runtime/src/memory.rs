@@ -3,6 +3,8 @@
 
 use std::ptr;
 
+use hipsmith_simulator::ALIGNMENT;
+
 use crate::abi::{Address, Out};
 use crate::error::{Error, Hip};
 use crate::state::{State, lock, say};
@@ -36,8 +38,14 @@ impl State {
             ));
             return Err(Error::OutOfMemory);
         }
+        let bytes = if self.whole_pages {
+            // The excess can only fail for sizes that no device has.
+            (bytes as u64).next_multiple_of(ALIGNMENT)
+        } else {
+            bytes as u64
+        };
         self.memory()
-            .alloc(bytes as u64, label)
+            .alloc(bytes, label)
             .map(|at| Address(at as usize))
             .map_err(|error| {
                 say(&error.to_string());

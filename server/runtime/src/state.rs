@@ -19,6 +19,8 @@ use crate::stream::Stream;
 pub(crate) struct State {
     pub(crate) simulator: Simulator,
     pub(crate) limits: Limits,
+    /// Allocations are whole pages, as on a device, instead of the bytes that were asked for.
+    pub(crate) whole_pages: bool,
     /// Modules by handle: those inside the program and those it loads.
     pub(crate) modules: Handles<Loaded>,
     /// Kernels inside the program, by the address of their host stub.
@@ -49,6 +51,7 @@ impl State {
         }
         Self {
             limits,
+            whole_pages: std::env::var_os("HIPSMITH_BOUNDS").is_some_and(|b| b == "page"),
             modules: Handles::new(),
             functions: HashMap::new(),
             variables: HashMap::new(),
