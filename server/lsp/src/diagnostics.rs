@@ -136,7 +136,7 @@ fn message(job: &Job) -> String {
     match job.report.as_ref().map(|report| report.status) {
         Some(Status::Improved) => {
             format!(
-                "{} Preview, accept or dismiss it with a code action.",
+                "{}. Preview, accept or dismiss it with a code action.",
                 job.message
             )
         }

@@ -221,7 +221,8 @@ pub struct JobView {
     pub id: JobId,
     pub kernel: String,
     pub state: State,
-    pub message: String,
+    /// ": round 3 of 8", empty before the first: a lens has room for no sentence.
+    pub rounds: String,
     /// How much faster, and how that is known; only with a diff to decide about.
     pub gain: Option<String>,
 }
@@ -232,7 +233,10 @@ impl JobView {
             id,
             kernel: job.request.kernel.clone(),
             state: job.state,
-            message: job.message.clone(),
+            rounds: match job.round {
+                0 => String::new(),
+                n => format!(": round {n} of {}", job.request.rounds),
+            },
             gain: job.gain(),
         }
     }

@@ -43,7 +43,7 @@ pub fn code_lenses(snapshot: &Snapshot) -> Vec<lsp::CodeLens> {
         }
         match job {
             Some(job) if matches!(job.state, State::Queued | State::Running) => lens(
-                format!("Optimizing: {} (cancel)", job.message),
+                format!("Optimizing{} (cancel)", job.rounds),
                 CANCEL,
                 json!({ "jobId": job.id.name() }),
             ),
