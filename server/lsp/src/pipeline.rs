@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hipsmith_lint::Diagnostic;
 use hipsmith_process::Cancel;
@@ -40,6 +41,7 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
     let changes = std::mem::take(&mut open.ahead);
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
+        let start = Instant::now();
         let version = changes
             .last()
             .map_or(document.version(), |last| last.version);
@@ -68,6 +70,7 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
                 false,
             )
         });
+        tracing::debug!("read version {version} in {:?}", start.elapsed());
         let _ = events.send(Event::Read {
             uri,
             instance,
@@ -131,6 +134,7 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
     let (instance, document, is_hip) = (open.instance, open.document.clone(), open.is_hip);
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
+        let start = Instant::now();
         let findings = if is_hip {
             let body = || hipsmith_lint::check(&document, &hipsmith_lint::Config::default());
             catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
@@ -140,6 +144,11 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
         } else {
             Vec::new()
         };
+        tracing::debug!(
+            "checked version {} in {:?}",
+            document.version(),
+            start.elapsed()
+        );
         let _ = events.send(Event::Checked {
             uri,
             instance,
