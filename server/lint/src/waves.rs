@@ -275,9 +275,12 @@ impl<'t> Context<'t> {
             end: usize,
         }
         let mut open: Vec<Open> = Vec::new();
+        // Whether some shuffle reaches over to the other 32 lanes outside a whole 64-lane scheme.
+        let mut crosses = false;
         for call in &f.calls {
             if let Some(s) = shuffle(call) {
                 if s.way == Way::Index {
+                    crosses |= s.width.is_none() && eval.constant(s.lane).is_some_and(|n| n >= 32);
                     continue;
                 }
                 let variable = root_variable(self.source, s.value).map(str::to_owned);
@@ -363,11 +366,20 @@ impl<'t> Context<'t> {
             }
         }
         for o in open {
-            if let Some(scheme) = close(
+            let far = o.width.is_none_or(|w| w > 32) && o.steps.iter().any(|step| *step >= 32);
+            match close(
                 &o.steps, o.way, o.width, o.hardware, o.variable, o.first, o.end,
             ) {
-                out.push(scheme);
+                Some(scheme) => {
+                    crosses |= far && scheme.size == 32;
+                    out.push(scheme);
+                }
+                None => crosses |= far,
             }
+        }
+        if crosses {
+            // Five steps in a loop and the sixth apart are one 64-lane scheme: nothing is certain about 32 lanes here.
+            out.retain(|s| s.size != 32 || s.isolated);
         }
         out.sort_by_key(|s| s.range.start);
         out

@@ -317,6 +317,20 @@ mod tests {
     use crate::harness::{expect, expect_fix};
 
     #[test]
+    fn who_reads_lane_32_too_knows_of_64_lanes() {
+        expect(
+            RULE.id,
+            "
+__global__ void k(float* y, const float* x) {
+  float v = x[threadIdx.x];
+  for (int o = 16; o; o >>= 1) v += __shfl_xor(v, o);
+  y[threadIdx.x] = __shfl(v, 0) + __shfl(v, 32);
+}
+",
+        );
+    }
+
+    #[test]
     fn reductions_scans_and_leaders() {
         expect(
             RULE.id,

@@ -342,6 +342,23 @@ mod tests {
     use crate::harness::expect;
 
     #[test]
+    fn a_sixth_step_apart_from_the_loop_makes_64_lanes() {
+        for sum in [
+            "for (int o = 16; o; o >>= 1) v += __shfl_xor(v, o); v += __shfl_xor(v, 32);",
+            "for (int o = 16; o; o >>= 1) v += __shfl_xor(v, o); if (warpSize == 64) v += __shfl_xor(v, 32);",
+            "v += __shfl_down(v, 32); for (int o = 16; o; o >>= 1) v += __shfl_down(v, o);",
+            "for (int o = 1; o < 32; o <<= 1) v += __shfl_xor(v, o); float hi = __shfl_xor(v, 32); v = fmaxf(v, hi);",
+        ] {
+            let source = format!(
+                "__global__ void k(float* y, const float* x) {{\n  float v = x[threadIdx.x];\n  {sum}\n  if ((threadIdx.x & 63) == 0) y[threadIdx.x >> 6] = v;\n}}\n"
+            );
+            for rule in [RULE.id, "consistent-32-lanes", "broadcast-without-width"] {
+                expect(rule, &source);
+            }
+        }
+    }
+
+    #[test]
     fn both_directions() {
         expect(
             RULE.id,
