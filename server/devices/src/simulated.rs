@@ -159,9 +159,12 @@ impl Simulated {
         Err(Failure::Anomaly(match (ran, fault) {
             (_, Some(fault)) => format!("`{shown}` did not get through: {fault}"),
             (Ok(out), None) if !out.status.success() => format!(
-                "`{shown}` {} before it launched `{kernel}`: {}",
+                "`{shown}` {} before it launched `{kernel}`{}",
                 out.ending(),
-                out.stderr_tail(3)
+                match out.stderr_tail(3) {
+                    said if said.is_empty() => "; run it alone to see why".to_owned(),
+                    said => format!(": {said}"),
+                }
             ),
             (Ok(_), None) => {
                 let launched: Vec<String> = report
