@@ -895,3 +895,35 @@ fn the_binary_ends_with_the_editor_that_started_it() {
         "the server outlives its editor"
     );
 }
+
+#[test]
+fn an_untrusted_workspace_runs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    // Were anything run, this would be: the folder's own configuration asks for it.
+    let mark = dir.path().join("ran");
+    let config = format!(
+        "[[subject]]\nkernel = \"count_positive\"\nprogram = [\"touch\", \"{}\"]\n",
+        mark.display()
+    );
+    std::fs::write(dir.path().join("hipsmith.toml"), config).unwrap();
+    std::fs::write(dir.path().join("count.hip"), FAULTY).unwrap();
+    let uri = format!("file://{}/count.hip", dir.path().display());
+    let mut client = server();
+    client.initialize(json!({}), json!({}));
+    client.open(&uri, FAULTY);
+    // Findings need no trust.
+    assert!(!client.diagnostics(&uri, 1).is_empty());
+    let refused = client
+        .command(
+            "hipsmith.optimizeKernel",
+            json!({ "uri": uri, "kernel": "count_positive" }),
+        )
+        .unwrap_err();
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("trust this workspace"), "{message}");
+    assert_eq!(
+        client.request("hipsmith/jobs", json!({})).unwrap(),
+        json!({ "jobs": [] })
+    );
+    assert!(!mark.exists() && !dir.path().join(".hipsmith").exists());
+}
