@@ -193,15 +193,7 @@ impl State {
     }
 
     fn faulted(&mut self, kernel: &Kernel, fault: &Fault) -> Error {
-        let mut sentence = fault.to_string();
-        let prints = kernel.args.iter().any(|a| {
-            a.value_kind == "hidden_hostcall_buffer" || a.value_kind == "hidden_printf_buffer"
-        });
-        if prints && !matches!(fault, Fault::LaunchRefused { .. }) {
-            sentence.push_str(
-                "; the kernel may use printf or assert, which the simulated runtime does not serve",
-            );
-        }
+        let sentence = fault.to_string();
         say(&sentence);
         let source = fault.site().and_then(|s| s.source.clone());
         let error = match fault {
