@@ -318,6 +318,26 @@ fn programs_that_cannot_be_run_get_one_clear_sentence() {
 }
 
 #[test]
+fn an_interrupt_stops_the_program_too() {
+    let mark = folder().join("outlived");
+    let script = format!("sleep 3; touch {}", mark.display());
+    let mut running = Command::new(hipsmith())
+        .args(["run", "--", "sh", "-c", &script])
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let sent = Command::new("kill")
+        .args(["-TERM", &running.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    assert!(!running.wait().unwrap().success());
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(!mark.exists(), "the program outlived its interrupt");
+}
+
+#[test]
 fn code_for_another_gpu_is_refused() {
     let Some(compiler) = hipcc() else { return };
     let program = folder().join("rdna");

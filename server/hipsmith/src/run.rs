@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use hipsmith_devices::simulated::runtime_library;
-use hipsmith_process::{Cancel, Error, Job, Output};
+use hipsmith_process::{Error, Job, Output};
 use hipsmith_profile::simulated::RunReport;
+
+use crate::interrupt::cancel_on_interrupt;
 
 /// Run a HIP program without a GPU, and say what its kernels did and how long they would take.
 ///
@@ -124,7 +126,7 @@ fn try_run(args: &Args) -> Result<ExitCode, String> {
         )
         .timeout(timeout)
         .inherit_io();
-    let ran = match hipsmith_process::run(&job, &Cancel::new()) {
+    let ran = match hipsmith_process::run(&job, &cancel_on_interrupt()) {
         Err(error @ (Error::NotFound { .. } | Error::Io { .. })) => return Err(error.to_string()),
         ran => ran,
     };
