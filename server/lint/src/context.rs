@@ -248,7 +248,7 @@ impl<'t> Context<'t> {
     }
 
     /// The text of a node.
-    pub fn text(&self, node: tree_sitter::Node<'_>) -> &'t str {
+    pub fn text(&self, node: hipsmith_syntax::Node<'_>) -> &'t str {
         facts::text(self.source, node)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::Bindings;
-use tree_sitter::Node;
 
 /// Where a function runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -136,8 +136,7 @@ pub fn arguments(call: Node<'_>) -> Vec<Node<'_>> {
     let Some(list) = call.child_by_field_name("arguments") else {
         return Vec::new();
     };
-    let mut cursor = list.walk();
-    list.named_children(&mut cursor)
+    list.named_children()
         .filter(|n| n.kind() != "comment")
         .collect()
 }
@@ -173,15 +172,10 @@ pub fn mentions(source: &str, node: Node<'_>, name: &str) -> bool {
 
 /// Visit `node` and what is below it; `visit` says whether to go down.
 pub fn walk<'t>(node: Node<'t>, visit: &mut dyn FnMut(Node<'t>) -> bool) {
-    let mut cursor = node.walk();
-    loop {
-        if visit(cursor.node()) && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return;
-            }
+    let mut nodes = node.descendants();
+    while let Some(n) = nodes.next() {
+        if !visit(n) {
+            nodes.skip_below(n);
         }
     }
 }

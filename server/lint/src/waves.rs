@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::{BindingKind, Evaluator, Lanes, Uniform};
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::facts::{self, Call, Function, bare, text};

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use hipsmith_target::Target;
 use line_index::{LineCol, LineIndex, TextSize, WideEncoding, WideLineCol};
-use tree_sitter::{InputEdit, Node, ParseOptions, Parser, Point, Tree};
+use tree_sitter::{InputEdit, ParseOptions, Parser, Point, Tree as Parsed};
 
 use crate::mask::{Mark, MaskConfig, mask};
 use crate::model::Model;
 use crate::preproc::{Preprocessed, preprocess};
+use crate::tree::{Node, Tree, Unchanged};
 
 /// Longer texts are kept but not parsed: their tree is empty ([`Document::is_parsed`] says so).
 pub const MAX_BYTES: usize = 8 << 20;
@@ -75,7 +76,9 @@ pub struct Document {
     masked: Arc<str>,
     marks: Arc<[Mark]>,
     pre: Arc<Preprocessed>,
-    tree: Tree,
+    /// What the next parse starts from.
+    grammar: Parsed,
+    tree: Arc<Tree>,
     parsed: bool,
     lines: Arc<LineIndex>,
     model: Arc<OnceLock<Arc<Model>>>,
@@ -91,17 +94,19 @@ impl Document {
     pub fn with_options(text: impl Into<Arc<str>>, version: i32, options: Arc<Options>) -> Self {
         let text = text.into();
         let (masked, marks, pre) = prepare(&text, &options);
-        let (tree, mut parsed) = parse(&masked, None);
+        let masked: Arc<str> = masked.into();
+        let (grammar, mut parsed) = parse(&masked, None);
         parsed &= text.len() <= MAX_BYTES;
         Self {
             lines: Arc::new(LineIndex::new(&text)),
             text,
             version,
             options,
-            masked: masked.into(),
+            tree: Arc::new(Tree::new(&grammar, masked.clone(), None)),
+            masked,
             marks: marks.into(),
             pre: Arc::new(pre),
-            tree,
+            grammar,
             parsed,
             model: Arc::default(),
         }
@@ -150,15 +155,29 @@ impl Document {
             return;
         }
         let (masked, marks, pre) = prepare(&text, &self.options);
+        let masked: Arc<str> = masked.into();
         if let Some(edit) = difference(&self.masked, &masked) {
-            let mut old = self.tree.clone();
+            let mut old = self.grammar.clone();
             old.edit(&edit);
-            (self.tree, self.parsed) = parse(&masked, self.parsed.then_some(&old));
+            let known = self.parsed;
+            (self.grammar, self.parsed) = parse(&masked, known.then_some(&old));
+            let unchanged = (known && self.parsed).then(|| Unchanged {
+                before: &self.tree,
+                prefix: edit.start_byte,
+                suffix: edit.new_end_byte,
+                shift: edit.new_end_byte.cast_signed() - edit.old_end_byte.cast_signed(),
+                restructured: old
+                    .changed_ranges(&self.grammar)
+                    .map(|r| r.start_byte..r.end_byte)
+                    .collect(),
+            });
+            let tree = Tree::new(&self.grammar, masked.clone(), unchanged.as_ref());
+            self.tree = Arc::new(tree);
         }
         self.parsed &= text.len() <= MAX_BYTES;
         self.lines = Arc::new(LineIndex::new(&text));
         self.text = text;
-        self.masked = masked.into();
+        self.masked = masked;
         self.marks = marks.into();
         self.pre = Arc::new(pre);
         self.model = Arc::default();
@@ -192,13 +211,9 @@ impl Document {
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
-    /// The tree of the masked text. Skip nodes with `has_error()`.
-    pub fn tree(&self) -> &Tree {
-        &self.tree
-    }
-    /// The tree's root.
+    /// The root of the masked text's tree. Skip nodes with `has_error()`.
     pub fn root(&self) -> Node<'_> {
-        self.tree.root_node()
+        self.tree.root()
     }
     /// Whether the tree is of this text; false for text longer than [`MAX_BYTES`] (the tree is then empty).
     pub fn is_parsed(&self) -> bool {
@@ -211,8 +226,7 @@ impl Document {
             return None;
         }
         while !node.is_error() && !node.is_missing() {
-            let mut cursor = node.walk();
-            let Some(next) = node.children(&mut cursor).find(Node::has_error) else {
+            let Some(next) = node.children().find(|c| c.has_error()) else {
                 break;
             };
             node = next;
@@ -332,7 +346,7 @@ fn prepare(text: &str, options: &Options) -> (String, Vec<Mark>, Preprocessed) {
 }
 
 /// Parse `text`, from `old` (edited to match) if given. The flag is false if the text is too long or was given up.
-fn parse(text: &str, old: Option<&Tree>) -> (Tree, bool) {
+fn parse(text: &str, old: Option<&Parsed>) -> (Parsed, bool) {
     thread_local! {
         static PARSER: std::cell::RefCell<Parser> = std::cell::RefCell::new({
             let mut parser = Parser::new();
@@ -377,8 +391,8 @@ fn difference(old: &str, new: &str) -> Option<InputEdit> {
     if a == b {
         return None;
     }
-    let prefix = common(a.iter().zip(b));
-    let suffix = common(a[prefix..].iter().rev().zip(b[prefix..].iter().rev()));
+    let prefix = common_start(a, b);
+    let suffix = common_end(&a[prefix..], &b[prefix..]);
     let mut start = prefix;
     while !old.is_char_boundary(start) || !new.is_char_boundary(start) {
         start -= 1;
@@ -399,8 +413,29 @@ fn difference(old: &str, new: &str) -> Option<InputEdit> {
     })
 }
 
-fn common<'a>(pairs: impl Iterator<Item = (&'a u8, &'a u8)>) -> usize {
-    pairs.take_while(|(x, y)| x == y).count()
+/// Bytes compared at once: keystrokes in long texts are mostly this comparison.
+const BLOCK: usize = 64;
+
+fn common_start(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK));
+    let at = blocks.take_while(|(x, y)| x == y).count() * BLOCK;
+    at + a[at..]
+        .iter()
+        .zip(&b[at..])
+        .take_while(|(x, y)| x == y)
+        .count()
+}
+
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.rchunks_exact(BLOCK).zip(b.rchunks_exact(BLOCK));
+    let n = blocks.take_while(|(x, y)| x == y).count() * BLOCK;
+    let (a, b) = (&a[..a.len() - n], &b[..b.len() - n]);
+    n + a
+        .iter()
+        .rev()
+        .zip(b.iter().rev())
+        .take_while(|(x, y)| x == y)
+        .count()
 }
 
 /// The point of byte `at`, counting from the known point `from` of byte `base`.

@@ -34,6 +34,7 @@ mod expr;
 mod mask;
 mod model;
 mod preproc;
+mod tree;
 mod types;
 
 pub use document::{Document, Edit, Encoding, MAX_BYTES, Options, Position};
@@ -43,6 +44,7 @@ pub use model::{
     Binding, Expr, Function, FunctionKind, Launch, LaunchBounds, LaunchSyntax, Model, Param, Scope,
     SharedArray, StaticLds, TemplateParam, Type, Variable,
 };
+pub use tree::{Children, Descendants, Node};
 
 /// The grammar: tree-sitter's C++.
 pub fn language() -> tree_sitter::Language {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::Binding;
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
@@ -322,12 +322,7 @@ fn widen<'t>(cx: &Context<'t>, f: &Function<'t>, binding: &Binding<'t>) -> Optio
     if declaration.kind() != "declaration" {
         return None;
     }
-    let mut cursor = declaration.walk();
-    if declaration
-        .children_by_field_name("declarator", &mut cursor)
-        .count()
-        != 1
-    {
+    if declaration.children_by_field_name("declarator").count() != 1 {
         return None;
     }
     let ty = declaration.child_by_field_name("type")?;

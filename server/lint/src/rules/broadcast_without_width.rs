@@ -1,6 +1,6 @@
 //! `broadcast-without-width`
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};

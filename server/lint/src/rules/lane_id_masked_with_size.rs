@@ -1,6 +1,6 @@
 //! `lane-id-masked-with-size`
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};

@@ -1,8 +1,8 @@
 //! `lane-index-past-array`
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::Scope;
 use hipsmith_syntax::lanes::Evaluator;
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};

@@ -1,6 +1,6 @@
 //! `lane-mask-literal-32`
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use super::sync_mask_32_bits::{all_ones, takes_mask};
 use crate::context::Context;

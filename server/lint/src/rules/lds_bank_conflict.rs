@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::{BindingKind, Evaluator, Geometry, LANES, Lanes, Op, Uniform};
 use hipsmith_syntax::{Binding as Bound, Scope, SharedArray};
 use hipsmith_target::{LdsAccess, LdsCost};
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};

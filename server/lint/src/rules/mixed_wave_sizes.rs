@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::Evaluator;
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};

@@ -1,7 +1,7 @@
 //! `sync-mask-32-bits`
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::lex::tokens;
-use tree_sitter::Node;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};

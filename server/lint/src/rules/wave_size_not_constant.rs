@@ -97,7 +97,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
 fn constant_place<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
-    node: tree_sitter::Node<'t>,
+    node: hipsmith_syntax::Node<'t>,
 ) -> Option<(&'static str, Severity)> {
     let mut child = node;
     while child.id() != f.node.id() {

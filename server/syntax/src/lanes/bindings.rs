@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use tree_sitter::Node;
+use crate::tree::Node;
 
 /// How a name came to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -102,34 +102,36 @@ impl<'t> Bindings<'t> {
         }
         // Declarations first, so that a write finds its binding whatever the order of the walk.
         let mut writes = Vec::new();
-        walk(body, &mut |node, parent| match node.kind() {
-            "declaration" => out.declaration(source, node, parent),
-            "for_range_loop" => {
-                let declarator = node
-                    .child_by_field_name("declarator")
-                    .and_then(declarator_name);
-                if let Some((name, compound)) = declarator {
-                    out.push(
-                        source,
-                        Binding {
-                            kind: BindingKind::Local,
-                            name,
-                            declaration: node,
-                            init: None,
-                            type_text: type_text(source, node),
-                            compound,
-                            scope: node.byte_range(),
-                            writes: vec![node],
-                            escapes: true,
-                        },
-                    );
+        for node in body.descendants() {
+            match node.kind() {
+                "declaration" => out.declaration(source, node),
+                "for_range_loop" => {
+                    let declarator = node
+                        .child_by_field_name("declarator")
+                        .and_then(declarator_name);
+                    if let Some((name, compound)) = declarator {
+                        out.push(
+                            source,
+                            Binding {
+                                kind: BindingKind::Local,
+                                name,
+                                declaration: node,
+                                init: None,
+                                type_text: type_text(source, node),
+                                compound,
+                                scope: node.byte_range(),
+                                writes: vec![node],
+                                escapes: true,
+                            },
+                        );
+                    }
                 }
+                "assignment_expression" | "update_expression" => writes.push(node),
+                "pointer_expression" if text(source, node).starts_with('&') => writes.push(node),
+                "lambda_capture_specifier" if text(source, node).contains('&') => writes.push(node),
+                _ => {}
             }
-            "assignment_expression" | "update_expression" => writes.push(node),
-            "pointer_expression" if text(source, node).starts_with('&') => writes.push(node),
-            "lambda_capture_specifier" if text(source, node).contains('&') => writes.push(node),
-            _ => {}
-        });
+        }
         for node in writes {
             let target = match node.kind() {
                 "assignment_expression" => node.child_by_field_name("left"),
@@ -163,8 +165,7 @@ impl<'t> Bindings<'t> {
         kind: BindingKind,
         scope: Range<usize>,
     ) {
-        let mut cursor = parameters.walk();
-        for p in parameters.named_children(&mut cursor) {
+        for p in parameters.named_children() {
             if !matches!(
                 p.kind(),
                 "parameter_declaration" | "optional_parameter_declaration"
@@ -200,17 +201,14 @@ impl<'t> Bindings<'t> {
         self.all.push(binding);
     }
 
-    fn declaration(&mut self, source: &str, node: Node<'t>, parent: Option<Node<'t>>) {
-        let Some(parent) = parent else { return };
+    fn declaration(&mut self, source: &str, node: Node<'t>) {
+        let Some(parent) = node.parent() else { return };
         let (kind, scope) = match parent.kind() {
             "for_statement" | "init_statement" => (BindingKind::Loop, parent.byte_range()),
             _ => (BindingKind::Local, node.start_byte()..parent.end_byte()),
         };
         let type_text = type_text(source, node);
-        let mut cursor = node.walk();
-        let declarators: Vec<Node<'t>> = node
-            .children_by_field_name("declarator", &mut cursor)
-            .collect();
+        let declarators: Vec<Node<'t>> = node.children_by_field_name("declarator").collect();
         for declarator in declarators {
             let Some((name, compound)) = declarator_name(declarator) else {
                 continue;
@@ -268,8 +266,7 @@ impl<'t> Bindings<'t> {
 
 fn type_text(source: &str, declaration: Node<'_>) -> String {
     let mut out = String::new();
-    let mut cursor = declaration.walk();
-    for child in declaration.children(&mut cursor) {
+    for child in declaration.children() {
         if matches!(
             child.kind(),
             "type_qualifier"
@@ -303,25 +300,4 @@ fn parameter_list(function: Node<'_>) -> Option<Node<'_>> {
             .or_else(|| node.named_child(node.named_child_count().checked_sub(1)? as u32))?;
     }
     None
-}
-
-/// Visit `node` and all nodes below it with their parents (none for `node` itself), parents first, without recursion.
-/// A node's own way to its parent starts at the root, which is too slow to take for each node.
-pub(crate) fn walk<'t>(node: Node<'t>, visit: &mut dyn FnMut(Node<'t>, Option<Node<'t>>)) {
-    let mut cursor = node.walk();
-    let mut above: Vec<Node<'t>> = Vec::new();
-    loop {
-        let here = cursor.node();
-        visit(here, above.last().copied());
-        if cursor.goto_first_child() {
-            above.push(here);
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return;
-            }
-            above.pop();
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use tree_sitter::Node;
+use crate::tree::Node;
 
 use super::bindings::{Binding, BindingKind, Bindings};
 use super::value::{LANES, Lanes, Op, Uniform};
@@ -354,9 +354,8 @@ impl<'a, 't> Evaluator<'a, 't> {
     fn call(&self, node: Node<'_>, depth: u32) -> Option<Typed> {
         let function = node.child_by_field_name("function")?;
         let arguments = node.child_by_field_name("arguments")?;
-        let mut cursor = arguments.walk();
         let args: Vec<Node<'_>> = arguments
-            .named_children(&mut cursor)
+            .named_children()
             .filter(|a| a.kind() != "comment")
             .collect();
         if function.kind() == "template_function" {

@@ -1,8 +1,6 @@
 //! Lane evaluation against a plain interpreter: what [`Lanes`] says of an expression must hold for every value that
 //! its unknowns can take.
 
-use std::collections::HashMap;
-
 use proptest::prelude::*;
 
 use super::{Bindings, Evaluator, Geometry, LANES, Names, Op, Uniform};
@@ -107,18 +105,14 @@ impl Names for NoNames {
     }
 }
 
-fn parse(source: &str) -> tree_sitter::Tree {
-    let mut parser = tree_sitter::Parser::new();
-    parser
-        .set_language(&crate::language())
-        .expect("the grammar fits");
-    parser.parse(source, None).expect("a tree")
+fn parse(source: &str) -> crate::Document {
+    crate::Document::new(source)
 }
 
 /// Evaluate the expression that `x` is initialized with in the kernel `source`.
 fn evaluate(source: &str, geometry: Geometry) -> Option<super::Lanes> {
     let tree = parse(source);
-    let function = tree.root_node().named_child(0).expect("a function");
+    let function = tree.root().named_child(0).expect("a function");
     assert_eq!(function.kind(), "function_definition");
     let bindings = Bindings::of(source, function);
     let eval = Evaluator::new(source, &NoNames, &bindings, geometry, true);
@@ -252,7 +246,7 @@ fn no_answer_rather_than_a_guess() {
 fn loops_are_a_start_and_a_uniform_distance() {
     let source = "void k(int n) { for (int i = threadIdx.x; i < n; i += 128) { int x = i & 63; } }";
     let tree = parse(source);
-    let f = tree.root_node().named_child(0).expect("a function");
+    let f = tree.root().named_child(0).expect("a function");
     let bindings = Bindings::of(source, f);
     let eval = Evaluator::new(source, &NoNames, &bindings, Geometry::Wide, true);
     let x = bindings
@@ -273,7 +267,7 @@ fn iterations_follow_the_step() {
     let steps = |head: &str| {
         let source = format!("void k(int n) {{ for ({head}) {{ f(i); }} }}");
         let tree = parse(&source);
-        let f = tree.root_node().named_child(0).expect("a function");
+        let f = tree.root().named_child(0).expect("a function");
         let bindings = Bindings::of(&source, f);
         let eval = Evaluator::new(&source, &NoNames, &bindings, Geometry::Wide, true);
         let i = bindings
@@ -297,11 +291,12 @@ fn iterations_follow_the_step() {
 fn template_parameters_are_pinned() {
     let source = "template <int N> void k(int n) { int x = threadIdx.x % N; }";
     let tree = parse(source);
-    let mut functions = HashMap::new();
-    super::bindings::walk(tree.root_node(), &mut |n, _| {
-        functions.insert(n.kind(), n);
-    });
-    let bindings = Bindings::of(source, functions["function_definition"]);
+    let function = tree
+        .root()
+        .descendants()
+        .find(|n| n.kind() == "function_definition")
+        .expect("a function");
+    let bindings = Bindings::of(source, function);
     let eval = Evaluator::new(source, &NoNames, &bindings, Geometry::Wide, true);
     let x = bindings.resolve("x", source.len() - 2).expect("x");
     let init = x.init.expect("a value");

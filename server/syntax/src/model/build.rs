@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use tree_sitter::Node;
+use crate::tree::Node;
 
 use crate::document::Document;
 use crate::lex::{TokenKind, matching_close, split_arguments, template_close, tokens};
@@ -80,43 +80,30 @@ impl<'a> Builder<'a> {
     }
 
     fn walk(&mut self) {
-        let doc = self.doc;
-        let mut cursor = doc.root().walk();
-        let whole = doc.text().len();
-        let mut stack = vec![Frame {
-            scope: (0, whole),
+        let root = self.doc.root();
+        let mut outside = Frame {
+            scope: (0, self.doc.text().len()),
             class: 0,
             local: false,
             previous_end: 0,
             enumerator: None,
             template: None,
-        }];
-        loop {
-            let node = cursor.node();
-            let child = stack.last_mut().map(|frame| self.visit(node, frame));
-            if let Some(Some(child)) = child
-                && cursor.goto_first_child()
-            {
-                stack.push(child);
-                continue;
-            }
-            loop {
-                let node = cursor.node();
-                if let Some(frame) = stack.last_mut()
-                    && !node.is_extra()
-                {
-                    frame.previous_end = node.end_byte();
-                }
-                if cursor.goto_next_sibling() {
-                    break;
-                }
-                if !cursor.goto_parent() {
-                    return;
-                }
+        };
+        let Some(top) = self.visit(root, &mut outside) else {
+            return;
+        };
+        let mut stack = vec![(root.children(), top)];
+        while let Some((children, frame)) = stack.last_mut() {
+            let Some(node) = children.next() else {
                 stack.pop();
-                if stack.is_empty() {
-                    return;
-                }
+                continue;
+            };
+            let inner = self.visit(node, frame);
+            if !node.is_extra() {
+                frame.previous_end = node.end_byte();
+            }
+            if let Some(inner) = inner {
+                stack.push((node.children(), inner));
             }
         }
     }
@@ -311,8 +298,7 @@ impl<'a> Builder<'a> {
     }
 
     fn template_params(&self, list: Node<'a>) -> Vec<TemplateParam> {
-        let mut cursor = list.walk();
-        list.named_children(&mut cursor)
+        list.named_children()
             .filter_map(|p| {
                 let (is_type, name, default) = match p.kind() {
                     "parameter_declaration" => (false, p.child_by_field_name("declarator"), None),
@@ -347,9 +333,8 @@ impl<'a> Builder<'a> {
         let Some(list) = declarator.and_then(|d| d.child_by_field_name("parameters")) else {
             return Vec::new();
         };
-        let mut cursor = list.walk();
         let mut params = Vec::new();
-        for p in list.named_children(&mut cursor) {
+        for p in list.named_children() {
             if !matches!(
                 p.kind(),
                 "parameter_declaration" | "optional_parameter_declaration"
@@ -391,8 +376,7 @@ impl<'a> Builder<'a> {
     /// The type of a declaration or parameter, without its declarator.
     fn base_type(&self, node: Node<'a>) -> Type {
         let mut ty = Type::default();
-        let mut cursor = node.walk();
-        for child in node.children(&mut cursor) {
+        for child in node.children() {
             if child.kind() == "type_qualifier" {
                 match self.doc.node_text(child) {
                     "const" | "constexpr" => ty.is_const = true,
@@ -423,8 +407,7 @@ impl<'a> Builder<'a> {
             match d.kind() {
                 "pointer_declarator" | "abstract_pointer_declarator" => {
                     ty.pointers = ty.pointers.saturating_add(1);
-                    let mut cursor = d.walk();
-                    ty.is_restrict |= d.children(&mut cursor).any(|c| {
+                    ty.is_restrict |= d.children().any(|c| {
                         c.kind() == "type_qualifier" && self.doc.node_text(c).contains("restrict")
                     });
                 }
@@ -456,17 +439,13 @@ impl<'a> Builder<'a> {
             .unwrap_or_default();
         let class = self.enter(frame.class, Some(&name));
         let mut fields = Some(Vec::new());
-        let mut cursor = node.walk();
-        if node
-            .children(&mut cursor)
-            .any(|c| c.kind() == "base_class_clause")
+        if node.children().any(|c| c.kind() == "base_class_clause")
             || node.has_error()
             || frame.template.is_some()
         {
             fields = None;
         }
-        let mut cursor = body.walk();
-        for child in body.named_children(&mut cursor) {
+        for child in body.named_children() {
             let virtual_function = child.kind() == "function_definition"
                 && self
                     .doc
@@ -517,26 +496,21 @@ impl<'a> Builder<'a> {
 
     /// Data members that a member declaration adds; none for functions and static members, `None` if not understood.
     fn field(&self, node: Node<'a>) -> Option<Vec<Field>> {
-        let mut cursor = node.walk();
         let text = |n: Node<'a>| self.doc.node_text(n);
         if node
-            .children(&mut cursor)
+            .children()
             .any(|c| c.kind() == "storage_class_specifier" && text(c) == "static")
         {
             return Some(Vec::new());
         }
-        let mut cursor = node.walk();
-        if node
-            .children(&mut cursor)
-            .any(|c| c.kind() == "bitfield_clause")
+        if node.children().any(|c| c.kind() == "bitfield_clause")
             || self.doc.node_text(node).starts_with("virtual")
         {
             return None;
         }
         let base = self.base_type(node);
         let mut fields = Vec::new();
-        let mut cursor = node.walk();
-        for d in node.children_by_field_name("declarator", &mut cursor) {
+        for d in node.children_by_field_name("declarator") {
             if holds_function(d) {
                 continue;
             }
@@ -584,8 +558,7 @@ impl<'a> Builder<'a> {
         }
         let base = self.base_type(node);
         let is_field = node.kind() == "field_declaration";
-        let mut cursor = node.walk();
-        for d in node.children_by_field_name("declarator", &mut cursor) {
+        for d in node.children_by_field_name("declarator") {
             if d.has_error() {
                 continue;
             }
@@ -674,9 +647,8 @@ impl<'a> Builder<'a> {
             }
             return;
         }
-        let mut cursor = node.walk();
         let found: Vec<(String, String)> = node
-            .children_by_field_name("declarator", &mut cursor)
+            .children_by_field_name("declarator")
             .filter_map(|d| {
                 let name = self.doc.node_text(innermost_name(d)?).to_owned();
                 let ty = match d.kind() {
@@ -701,9 +673,8 @@ impl<'a> Builder<'a> {
         ) {
             return;
         }
-        let mut cursor = body.walk();
         let mut fields = Some(Vec::new());
-        for child in body.named_children(&mut cursor) {
+        for child in body.named_children() {
             if child.kind() == "field_declaration" {
                 match (self.field(child), fields.as_mut()) {
                     (Some(new), Some(all)) => all.extend(new),
@@ -952,9 +923,8 @@ impl<'a> Builder<'a> {
 
     fn shared_declaration(&mut self, node: Node<'a>, mark: &Mark) {
         let base = self.base_type(node);
-        let mut cursor = node.walk();
         let is_extern = node
-            .children(&mut cursor)
+            .children()
             .any(|c| c.kind() == "storage_class_specifier" && self.doc.node_text(c) == "extern")
             || mark.kind == MarkKind::DynamicShared;
         let start = node.start_byte().min(mark.range.start);
@@ -963,8 +933,7 @@ impl<'a> Builder<'a> {
             .iter()
             .filter(|m| matches!(m.kind, MarkKind::Align | MarkKind::Attribute))
             .find_map(|m| self.alignment(m));
-        let mut cursor = node.walk();
-        for d in node.children_by_field_name("declarator", &mut cursor) {
+        for d in node.children_by_field_name("declarator") {
             if d.has_error() {
                 continue;
             }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use super::poly::Poly;
 
@@ -880,8 +880,7 @@ impl<'a> Code<'a> {
                 break;
             }
         }
-        let mut cursor = node.walk();
-        for declarator in node.children_by_field_name("declarator", &mut cursor) {
+        for declarator in node.children_by_field_name("declarator") {
             let (mut inner, value) = match declarator.kind() {
                 "init_declarator" => (
                     declarator.child_by_field_name("declarator"),
@@ -1050,21 +1049,13 @@ fn name_before(text: &str, head: Range<usize>, name: &str) -> Option<usize> {
 
 /// A node and everything below it, in source order.
 pub fn all(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let mut stack = vec![node];
-    std::iter::from_fn(move || {
-        let node = stack.pop()?;
-        for i in (0..node.child_count()).rev() {
-            stack.extend(node.child(i));
-        }
-        Some(node)
-    })
+    node.descendants()
 }
 
 /// Named children, comments dropped.
 pub fn named(node: Node<'_>) -> Vec<Node<'_>> {
-    (0..node.child_count())
-        .filter_map(|i| node.child(i))
-        .filter(|n| n.is_named() && n.kind() != "comment")
+    node.named_children()
+        .filter(|n| n.kind() != "comment")
         .collect()
 }
 

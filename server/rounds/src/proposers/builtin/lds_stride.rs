@@ -11,7 +11,7 @@
 //! layout that costs fewer LDS cycles is proposed. 20-40 % in the field report where LDS is the bottleneck. The swizzle is
 //! expected to win less: neighbouring columns are no longer neighbours, so the compiler cannot join their reads.
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use hipsmith_target::LdsAccess;
 

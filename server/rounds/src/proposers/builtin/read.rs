@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hipsmith_syntax::Node;
 use hipsmith_syntax::{Document, Options, Scope};
-use tree_sitter::Node;
 
 use super::code::{Code, Constant, Dispatch, Launch, Param, Shared, all, integer, words};
 

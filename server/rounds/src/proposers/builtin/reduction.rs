@@ -3,7 +3,7 @@
 //! Two rewrites need this: one replaces the tree, the other must know that a loop's partial result is reduced
 //! over the whole workgroup before it may hand elements to other threads.
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use super::code::{Code, all, named, sibling};
 use super::edit::lay_out;

@@ -13,7 +13,7 @@
 //! access with 16-byte loads at 2-3x on memory-bound kernels. The tile's row length is chosen by the target's own LDS
 //! lane groups, not by habit.
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use hipsmith_target::LdsAccess;
 

@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use tree_sitter::Node;
+use hipsmith_syntax::Node;
 
 use super::code::{Code, Level, WriteKind, all, is_integer_type, is_jump, named, sibling, words};
 use super::edit::{Edits, as_lines, indent_at, indent_unit, lay_out};
@@ -95,11 +95,7 @@ impl<'a> Loop<'a> {
             return None;
         }
         let name = declarator.child_by_field_name("declarator")?;
-        let mut cursor = init.walk();
-        let only_one = init
-            .children_by_field_name("declarator", &mut cursor)
-            .count()
-            == 1;
+        let only_one = init.children_by_field_name("declarator").count() == 1;
         let kind = code.norm(init.child_by_field_name("type")?);
         let prefix = code.text.get(init.start_byte()..name.start_byte())?.trim();
         if name.kind() != "identifier"
