@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use hipsmith_syntax::Node;
 use hipsmith_syntax::lanes::Bindings;
+use hipsmith_syntax::{Node, Notable};
 
 /// Where a function runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -206,20 +206,19 @@ pub fn functions<'t>(
     places: &HashMap<usize, Place>,
 ) -> Vec<Function<'t>> {
     let mut out = Vec::new();
-    walk(root, &mut |node| {
-        if node.kind() != "function_definition" {
-            // Nothing below an expression or a parameter list defines a function we look at.
-            return !matches!(
-                node.kind(),
-                "expression_statement" | "parameter_list" | "preproc_def" | "preproc_function_def"
-            );
+    let mut end = 0;
+    for (what, node) in root.notable() {
+        // Functions inside functions (local classes) are rare, and their parts were just read.
+        if what != Notable::Function || node.start_byte() < end {
+            continue;
         }
         let (Some(body), Some((name, name_range))) = (
             node.child_by_field_name("body"),
             declared_name(source, node),
         ) else {
-            return true;
+            continue;
         };
+        end = node.end_byte();
         let mut f = Function {
             node,
             body,
@@ -238,34 +237,28 @@ pub fn functions<'t>(
         };
         contents(source, body, &mut f);
         out.push(f);
-        // Functions inside functions (local classes) are rare and their parts were just read.
-        false
-    });
+    }
     out
 }
 
 fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
-    walk(body, &mut |node| {
-        match node.kind() {
-            "ERROR" | "comment" | "string_literal" => return false,
-            "call_expression"
-            | "assignment_expression"
-            | "subscript_expression"
-            | "return_statement"
-                if node.has_error() => {}
-            "call_expression" => f.calls.push(Call {
+    for (what, node) in body.notable() {
+        if node.is_in_error() || node.has_error() {
+            continue;
+        }
+        match what {
+            Notable::Call => f.calls.push(Call {
                 node,
                 name: callee_name(source, node).to_owned(),
                 args: arguments(node),
             }),
-            "assignment_expression" => f.assignments.push(node),
-            "subscript_expression" => f.subscripts.push(node),
-            "return_statement" => f.returns.push(node),
-            "binary_expression" if !node.has_error() => f.binaries.extend(binary(node)),
+            Notable::Assignment => f.assignments.push(node),
+            Notable::Subscript => f.subscripts.push(node),
+            Notable::Return => f.returns.push(node),
+            Notable::Binary => f.binaries.extend(binary(node)),
             _ => {}
         }
-        true
-    });
+    }
 }
 
 /// The node of a function's return type. An unknown word in front (`DI uint32_t f()`) takes the place of the type for the

@@ -44,7 +44,7 @@ pub use model::{
     Binding, Expr, Function, FunctionKind, Launch, LaunchBounds, LaunchSyntax, Model, Param, Scope,
     SharedArray, StaticLds, TemplateParam, Type, Variable,
 };
-pub use tree::{Children, Descendants, Node};
+pub use tree::{Children, Descendants, Node, Notable};
 
 /// The grammar: tree-sitter's C++.
 pub fn language() -> tree_sitter::Language {

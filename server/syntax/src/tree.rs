@@ -13,6 +13,7 @@ use tree_sitter::TreeCursor;
 struct Names {
     kinds: Vec<&'static str>,
     named: Vec<bool>,
+    notable: Vec<Option<Notable>>,
     fields: Vec<&'static str>,
 }
 
@@ -27,6 +28,9 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
             .collect(),
         named: (0..kinds)
             .map(|id| language.node_kind_is_named(id))
+            .collect(),
+        notable: (0..kinds)
+            .map(|id| Notable::of(language.node_kind_for_id(id).unwrap_or("")))
             .collect(),
         // Numbered from 1.
         fields: std::iter::once("")
@@ -44,6 +48,94 @@ const EXTRA: u8 = 4;
 const HAS_ERROR: u8 = 8;
 /// Stands in the skeleton for the item whose number is in `link`.
 const ITEM: u8 = 16;
+/// Is in an error node.
+const IN_ERROR: u8 = 32;
+
+/// What models and rules look for. Most nodes are none of it: finding these by going through all of them would take
+/// most of the time of a check, so each item keeps a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notable {
+    /// `function_definition`
+    Function,
+    /// `lambda_expression`
+    Lambda,
+    /// `compound_statement`
+    Block,
+    /// `for_statement`
+    For,
+    /// `for_range_loop`
+    ForRange,
+    /// `while_statement` or `do_statement`
+    While,
+    /// `if_statement`
+    If,
+    /// `switch_statement`
+    Switch,
+    /// `template_declaration`
+    Template,
+    /// `struct_specifier`, `class_specifier` or `union_specifier`
+    Class,
+    /// `enum_specifier`
+    Enum,
+    /// `enumerator`
+    Enumerator,
+    /// `declaration`
+    Declaration,
+    /// `field_declaration`
+    Field,
+    /// `alias_declaration` or `type_definition`
+    Alias,
+    /// `call_expression`
+    Call,
+    /// `assignment_expression`
+    Assignment,
+    /// `update_expression`
+    Update,
+    /// `pointer_expression`
+    Pointer,
+    /// `lambda_capture_specifier`
+    Capture,
+    /// `subscript_expression`
+    Subscript,
+    /// `return_statement`
+    Return,
+    /// `binary_expression`
+    Binary,
+    /// `gnu_asm_expression`
+    Asm,
+}
+
+impl Notable {
+    fn of(kind: &str) -> Option<Notable> {
+        Some(match kind {
+            "function_definition" => Notable::Function,
+            "lambda_expression" => Notable::Lambda,
+            "compound_statement" => Notable::Block,
+            "for_statement" => Notable::For,
+            "for_range_loop" => Notable::ForRange,
+            "while_statement" | "do_statement" => Notable::While,
+            "if_statement" => Notable::If,
+            "switch_statement" => Notable::Switch,
+            "template_declaration" => Notable::Template,
+            "struct_specifier" | "class_specifier" | "union_specifier" => Notable::Class,
+            "enum_specifier" => Notable::Enum,
+            "enumerator" => Notable::Enumerator,
+            "declaration" => Notable::Declaration,
+            "field_declaration" => Notable::Field,
+            "alias_declaration" | "type_definition" => Notable::Alias,
+            "call_expression" => Notable::Call,
+            "assignment_expression" => Notable::Assignment,
+            "update_expression" => Notable::Update,
+            "pointer_expression" => Notable::Pointer,
+            "lambda_capture_specifier" => Notable::Capture,
+            "subscript_expression" => Notable::Subscript,
+            "return_statement" => Notable::Return,
+            "binary_expression" => Notable::Binary,
+            "gnu_asm_expression" => Notable::Asm,
+            _ => return None,
+        })
+    }
+}
 
 /// One node. Nodes of a table stand in preorder: the first child follows its parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,6 +155,8 @@ struct Raw {
 #[derive(Debug, Eq, PartialEq)]
 struct Table {
     nodes: Box<[Raw]>,
+    /// Those that are [`Notable`], in order.
+    notable: Box<[(u32, Notable)]>,
 }
 
 #[derive(Clone, Debug)]
@@ -195,10 +289,23 @@ fn table(cursor: &mut TreeCursor<'_>) -> Table {
         }
         let parent = above.last().copied().unwrap_or(0);
         here = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-        nodes.push(raw(cursor, cursor.node(), base, parent));
+        let mut new = raw(cursor, cursor.node(), base, parent);
+        if let Some(above) = nodes.get(parent as usize)
+            && (above.kind == ERROR || above.flags & IN_ERROR != 0)
+        {
+            new.flags |= IN_ERROR;
+        }
+        nodes.push(new);
     }
+    let names = &*NAMES;
+    let notable = nodes
+        .iter()
+        .zip(0u32..)
+        .filter_map(|(n, i)| Some((i, (*names.notable.get(usize::from(n.kind))?)?)))
+        .collect();
     Table {
         nodes: nodes.into_boxed_slice(),
+        notable,
     }
 }
 
@@ -224,6 +331,7 @@ impl Tree {
             slot: 0,
             table: Arc::new(Table {
                 nodes: Box::default(),
+                notable: Box::default(),
             }),
         }];
         let mut above = Vec::new();
@@ -273,6 +381,7 @@ impl Tree {
         }
         items[0].table = Arc::new(Table {
             nodes: skeleton.into_boxed_slice(),
+            notable: Box::default(),
         });
         Tree { items, text }
     }
@@ -408,6 +517,10 @@ impl<'t> Node<'t> {
     pub fn is_missing(self) -> bool {
         self.raw().flags & MISSING != 0
     }
+    /// Whether it stands in text that the grammar could make nothing of.
+    pub fn is_in_error(self) -> bool {
+        self.raw().flags & IN_ERROR != 0
+    }
     /// Whether it may stand anywhere, as comments do.
     pub fn is_extra(self) -> bool {
         self.raw().flags & EXTRA != 0
@@ -489,7 +602,20 @@ impl<'t> Node<'t> {
     }
     /// The sibling before it.
     pub fn prev_sibling(self) -> Option<Node<'t>> {
-        self.parent()?.children().take_while(|c| *c != self).last()
+        let (item, index) = self.placed();
+        let parent = self.tree.raw(item, index).parent;
+        // The entry before is the sibling's last descendant, unless it is the parent.
+        let mut at = index.checked_sub(1)?;
+        if at == parent {
+            return None;
+        }
+        loop {
+            let above = self.tree.raw(item, at).parent;
+            if above == parent {
+                return Some(Node { item, ..self }.at(at));
+            }
+            at = (above < at).then_some(above)?;
+        }
     }
     /// The named sibling after it.
     pub fn next_named_sibling(self) -> Option<Node<'t>> {
@@ -497,10 +623,7 @@ impl<'t> Node<'t> {
     }
     /// The named sibling before it.
     pub fn prev_named_sibling(self) -> Option<Node<'t>> {
-        self.parent()?
-            .named_children()
-            .take_while(|c| *c != self)
-            .last()
+        std::iter::successors(self.prev_sibling(), |n| n.prev_sibling()).find(|n| n.is_named())
     }
     /// The node itself and all below it, parents before their children, in text order.
     pub fn descendants(self) -> Descendants<'t> {
@@ -508,6 +631,42 @@ impl<'t> Node<'t> {
             next: Some(self),
             root: self,
         }
+    }
+    /// The node itself and all below it that are [`Notable`], parents before their children, in text order.
+    pub fn notable(self) -> impl Iterator<Item = (Notable, Node<'t>)> {
+        let tree = self.tree;
+        // Between items stands nothing notable.
+        let items = if self.item == 0 {
+            let end = self.end_byte();
+            let from = tree.items.partition_point(|i| i.base < self.raw().start);
+            let to = tree.items.partition_point(|i| (i.base as usize) < end);
+            from.max(1)..to.max(from).max(1)
+        } else {
+            self.item()..self.item() + 1
+        };
+        let (from, to) = match self.item {
+            0 => (0, u32::MAX),
+            _ => (self.index, self.raw().link),
+        };
+        items.flat_map(move |number| {
+            let all = tree.items.get(number).map(|i| &*i.table.notable);
+            let all = all.unwrap_or_default();
+            let item = u32::try_from(number).unwrap_or(u32::MAX);
+            let first = all.partition_point(|(i, _)| *i < from);
+            all.iter()
+                .skip(first)
+                .take_while(move |(i, _)| *i < to)
+                .map(move |(index, what)| {
+                    (
+                        *what,
+                        Node {
+                            tree,
+                            item,
+                            index: *index,
+                        },
+                    )
+                })
+        })
     }
     /// The smallest node at or below it that spans the bytes.
     pub fn descendant_for_byte_range(self, start: usize, end: usize) -> Option<Node<'t>> {

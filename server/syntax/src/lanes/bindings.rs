@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::tree::Node;
+use crate::tree::{Node, Notable};
 
 /// How a name came to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -102,10 +102,10 @@ impl<'t> Bindings<'t> {
         }
         // Declarations first, so that a write finds its binding whatever the order of the walk.
         let mut writes = Vec::new();
-        for node in body.descendants() {
-            match node.kind() {
-                "declaration" => out.declaration(source, node),
-                "for_range_loop" => {
+        for (what, node) in body.notable() {
+            match what {
+                Notable::Declaration => out.declaration(source, node),
+                Notable::ForRange => {
                     let declarator = node
                         .child_by_field_name("declarator")
                         .and_then(declarator_name);
@@ -126,9 +126,9 @@ impl<'t> Bindings<'t> {
                         );
                     }
                 }
-                "assignment_expression" | "update_expression" => writes.push(node),
-                "pointer_expression" if text(source, node).starts_with('&') => writes.push(node),
-                "lambda_capture_specifier" if text(source, node).contains('&') => writes.push(node),
+                Notable::Assignment | Notable::Update => writes.push(node),
+                Notable::Pointer if text(source, node).starts_with('&') => writes.push(node),
+                Notable::Capture if text(source, node).contains('&') => writes.push(node),
                 _ => {}
             }
         }

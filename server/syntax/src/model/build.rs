@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::tree::Node;
+use crate::tree::{Node, Notable};
 
 use crate::document::Document;
 use crate::lex::{TokenKind, matching_close, split_arguments, template_close, tokens};
@@ -17,14 +17,14 @@ use super::{
 /// What surrounds the nodes of one level of the tree.
 #[derive(Clone, Copy)]
 struct Frame {
+    /// Bytes from here on are outside.
+    end: usize,
     /// Where a name declared here is visible from..to.
     scope: (usize, usize),
     /// Index into the walk's class paths.
     class: usize,
     /// Whether the declarations here are local to a function.
     local: bool,
-    /// End of the sibling before, comments left out.
-    previous_end: usize,
     /// The last enumerator of this list.
     enumerator: Option<usize>,
     /// Name of the enumeration, as an index into the class paths.
@@ -81,116 +81,93 @@ impl<'a> Builder<'a> {
 
     fn walk(&mut self) {
         let root = self.doc.root();
-        let mut outside = Frame {
+        let outside = Frame {
+            end: usize::MAX,
             scope: (0, self.doc.text().len()),
             class: 0,
             local: false,
-            previous_end: 0,
             enumerator: None,
             template: None,
         };
-        let Some(top) = self.visit(root, &mut outside) else {
-            return;
-        };
-        let mut stack = vec![(root.children(), top)];
-        while let Some((children, frame)) = stack.last_mut() {
-            let Some(node) = children.next() else {
+        let mut stack = vec![outside];
+        for (what, node) in root.notable() {
+            while stack.len() > 1 && stack.last().is_some_and(|f| f.end <= node.start_byte()) {
                 stack.pop();
-                continue;
-            };
-            let inner = self.visit(node, frame);
-            if !node.is_extra() {
-                frame.previous_end = node.end_byte();
             }
-            if let Some(inner) = inner {
-                stack.push((node.children(), inner));
-            }
+            let inner = stack
+                .last_mut()
+                .and_then(|frame| self.visit(what, node, frame));
+            stack.extend(inner);
         }
     }
 
-    /// Take what `node` says; the frame for its children, or `None` if they need not be seen.
-    fn visit(&mut self, node: Node<'a>, frame: &mut Frame) -> Option<Frame> {
+    /// Take what `node` says; the frame for what is below it, if it makes one.
+    fn visit(&mut self, what: Notable, node: Node<'a>, frame: &mut Frame) -> Option<Frame> {
+        let range = (node.start_byte(), node.end_byte());
         let inside = Frame {
-            previous_end: node.start_byte(),
+            end: range.1,
             enumerator: None,
             ..*frame
         };
-        let range = (node.start_byte(), node.end_byte());
-        match node.kind() {
-            "translation_unit" => Some(Frame {
-                previous_end: 0,
-                ..inside
-            }),
-            "function_definition" => {
+        match what {
+            Notable::Function => {
                 self.function(node, frame);
-                Some(Frame {
+                return Some(Frame {
                     scope: range,
                     local: true,
                     ..inside
-                })
+                });
             }
-            "lambda_expression" => {
+            Notable::Lambda => {
                 self.parameters_of(node.child_by_field_name("declarator"), range);
-                Some(Frame {
+                return Some(Frame {
                     scope: range,
                     local: true,
                     ..inside
-                })
+                });
             }
-            "compound_statement" | "for_statement" | "for_range_loop" | "if_statement"
-            | "while_statement" => Some(Frame {
-                scope: if frame.local { range } else { frame.scope },
-                ..inside
-            }),
-            "template_declaration" => Some(Frame {
-                template: node
-                    .child_by_field_name("parameters")
-                    .map(|p| (p.start_byte(), p.end_byte())),
-                ..inside
-            }),
-            "struct_specifier" | "class_specifier" | "union_specifier" => {
+            Notable::Block
+            | Notable::For
+            | Notable::ForRange
+            | Notable::If
+            | Notable::While
+            | Notable::Switch => {
+                return frame.local.then_some(Frame {
+                    scope: range,
+                    ..inside
+                });
+            }
+            Notable::Template => {
+                return Some(Frame {
+                    template: node
+                        .child_by_field_name("parameters")
+                        .map(|p| (p.start_byte(), p.end_byte())),
+                    ..inside
+                });
+            }
+            Notable::Class => {
                 let class = self.class(node, frame)?;
-                Some(Frame { class, ..inside })
+                return Some(Frame { class, ..inside });
             }
-            "enum_specifier" => {
+            Notable::Enum => {
                 let name = node.child_by_field_name("name");
                 let class = self.enter(frame.class, name.map(|n| self.doc.node_text(n)));
-                Some(Frame { class, ..inside })
+                return Some(Frame { class, ..inside });
             }
-            "enumerator" => {
-                self.enumerator(node, frame);
-                None
-            }
-            "declaration" | "field_declaration" => {
-                self.declaration(node, frame);
-                Some(inside)
-            }
-            "condition_clause" | "init_statement" => Some(inside),
-            "alias_declaration" | "type_definition" => {
-                self.alias(node);
-                Some(inside)
-            }
-            "call_expression" => {
-                self.call(node);
-                Some(inside)
-            }
-            // Leaves, and what holds neither declarations nor calls.
-            "comment"
-            | "string_literal"
-            | "raw_string_literal"
-            | "char_literal"
-            | "number_literal"
-            | "identifier"
-            | "type_identifier"
-            | "primitive_type"
-            | "preproc_def"
-            | "preproc_function_def"
-            | "preproc_include"
-            | "preproc_call"
-            | "parameter_list"
-            | "template_parameter_list" => None,
-            _ => Some(inside),
+            Notable::Enumerator => self.enumerator(node, frame),
+            Notable::Declaration | Notable::Field => self.declaration(node, frame),
+            Notable::Alias => self.alias(node),
+            Notable::Call => self.call(node),
+            Notable::Assignment
+            | Notable::Update
+            | Notable::Pointer
+            | Notable::Capture
+            | Notable::Subscript
+            | Notable::Return
+            | Notable::Binary
+            | Notable::Asm => {}
         }
+        None
     }
 
     /// The class path of `name` within `class`.
@@ -226,7 +203,7 @@ impl<'a> Builder<'a> {
             return;
         };
         let mut start = node.start_byte();
-        let head = self.marks_in(frame.previous_end..body.start_byte());
+        let head = self.marks_in(previous_end(node)..body.start_byte());
         let mut kinds = (false, false, false);
         let mut launch_bounds = None;
         let mut attributes = Vec::new();
@@ -465,7 +442,7 @@ impl<'a> Builder<'a> {
             }
         }
         let align = self
-            .marks_in(frame.previous_end..body.start_byte())
+            .marks_in(previous_end(node)..body.start_byte())
             .iter()
             .filter(|m| m.kind == MarkKind::Align)
             .find_map(|m| {
@@ -1062,6 +1039,20 @@ fn tokens_start(text: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// End of the sibling before a node, comments left out: what stands between belongs to the node.
+fn previous_end(node: Node<'_>) -> usize {
+    std::iter::successors(node.prev_sibling(), |n| n.prev_sibling())
+        .find(|n| !n.is_extra())
+        .or_else(|| node.parent().filter(|p| p.parent().is_some()))
+        .map_or(0, |before| {
+            if before.end_byte() <= node.start_byte() {
+                before.end_byte()
+            } else {
+                before.start_byte()
+            }
+        })
 }
 
 /// The function declarator of a function definition, through pointers and references of the return type.
