@@ -178,7 +178,8 @@ impl<'t> Context<'t> {
         all.get(index).map_or(&[], Vec::as_slice)
     }
 
-    fn callers_of(&self, index: usize) -> &[usize] {
+    /// The functions of the file that call the `index`-th one.
+    pub(crate) fn callers_of(&self, index: usize) -> &[usize] {
         let all = self.callers.get_or_init(|| {
             let mut out = vec![Vec::new(); self.functions.len()];
             for (caller, f) in self.functions.iter().enumerate() {

@@ -3,12 +3,15 @@
 //! [`check`] runs the rules over a [`Document`]; [`rules`], [`rule`] and [`explain`] tell about them. A rule is a
 //! file in `rules/` and a line in its table. Nothing here does I/O or panics on any text.
 
+mod barriers;
 mod context;
 mod diagnostic;
 mod facts;
 mod rule;
 mod rules;
+mod shapes;
 mod suppress;
+mod variance;
 mod waves;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod arch_list_misses_target;
 mod ballot_in_32_bits;
+mod barrier_in_divergent_flow;
 mod broadcast_without_width;
 mod consistent_32_lanes;
 mod inline_ptx;
@@ -31,6 +32,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &wave_size_not_constant::RULE,
     &lds_over_limit::RULE,
     &lds_bank_conflict::RULE,
+    &barrier_in_divergent_flow::RULE,
     &inline_ptx::RULE,
     &launch_bounds_missing::RULE,
     &sync_mask_32_bits::RULE,
