@@ -149,6 +149,7 @@ fn dependencies_point_downwards_only() {
         "profile",
         "simulator",
         "lint",
+        "headers",
         "syntax",
         "target",
         "process",

@@ -1,6 +1,7 @@
 //! A text, its masked form, its tree and (on demand) its kernel model, kept in step through edits.
 
 use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use hipsmith_target::Target;
 use line_index::{LineCol, LineIndex, TextSize, WideEncoding, WideLineCol};
 use tree_sitter::{InputEdit, ParseOptions, Parser, Point, Tree as Parsed};
 
+use crate::includes::Includes;
 use crate::mask::{Mark, MaskConfig, mask};
 use crate::model::Model;
 use crate::preproc::{Preprocessed, preprocess};
@@ -28,6 +30,12 @@ pub struct Options {
     pub defines: Vec<(String, String)>,
     /// Words to mask beyond HIP's own.
     pub mask: MaskConfig,
+    /// The file, for the headers that it includes; empty for a text without one.
+    pub path: PathBuf,
+    /// For a header: the files that led to it, outermost first.
+    pub included_from: Vec<PathBuf>,
+    /// Where its headers come from; without it none are followed.
+    pub includes: Option<Arc<dyn Includes>>,
 }
 
 impl Default for Options {
@@ -36,6 +44,9 @@ impl Default for Options {
             target: hipsmith_target::default_target(),
             defines: Vec::new(),
             mask: MaskConfig::default(),
+            path: PathBuf::new(),
+            included_from: Vec::new(),
+            includes: None,
         }
     }
 }
@@ -322,7 +333,7 @@ fn prepare(text: &str, options: &Options) -> (String, Vec<Mark>, Preprocessed) {
     if text.len() > MAX_BYTES {
         return (String::new(), Vec::new(), Preprocessed::default());
     }
-    let pre = preprocess(text, options.target, &options.defines);
+    let pre = preprocess(text, options);
     let mut config = std::borrow::Cow::Borrowed(&options.mask);
     if !pre.aliases.is_empty() {
         config.to_mut().aliases.extend(pre.aliases.iter().cloned());

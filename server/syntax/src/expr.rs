@@ -27,6 +27,10 @@ pub(crate) trait Names {
     fn value(&self, name: &str) -> Option<i64>;
     /// Size of a type in bytes.
     fn size_of(&self, ty: &str) -> Option<u64>;
+    /// Alignment of a type in bytes.
+    fn align_of(&self, _ty: &str) -> Option<u64> {
+        None
+    }
     /// Whether a name (not a built-in type's) is a type.
     fn is_type(&self, name: &str) -> bool;
     /// A call of a constexpr function.
@@ -171,6 +175,12 @@ fn substitute(body: &[Tok], parameters: &[String], arguments: &[Vec<Tok>]) -> Op
         }
     }
     Some(out)
+}
+
+/// The words of `text` with macros replaced.
+pub(crate) fn expanded(text: &str, names: &dyn Names) -> Option<Vec<String>> {
+    let toks = expand(lex(text), names, &mut HashSet::new(), 0)?;
+    Some(toks.into_iter().map(|t| t.text).collect())
 }
 
 /// The value of `text`, if it is an integer constant expression whose names are all known.
@@ -364,21 +374,29 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(Some(0))
             }
-            "sizeof" | "alignof" => {
+            word @ ("sizeof" | "alignof") => {
+                let of_type = word == "sizeof";
                 self.at += 1;
+                if self.eat("...") {
+                    return Err(Confused);
+                }
                 self.expect("(")?;
                 let start = self.at;
-                let ty = self.type_until(")");
-                if ty.is_none() {
-                    // sizeof an expression: skip it, its type is not known here.
-                    self.at = start;
-                    self.skip_to_close()?;
-                    return Ok(None);
-                }
-                self.at += 1;
-                Ok(ty
-                    .and_then(|ty| self.names.size_of(&ty))
-                    .and_then(|n| i64::try_from(n).ok()))
+                self.skip_to_close()?;
+                let operand: Vec<&str> = self
+                    .toks
+                    .get(start..self.at.saturating_sub(1))
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|t| t.text.as_str())
+                    .collect();
+                let operand = operand.join(" ");
+                let size = if of_type {
+                    self.names.size_of(&operand)
+                } else {
+                    self.names.align_of(&operand)
+                };
+                Ok(size.and_then(|n| i64::try_from(n).ok()))
             }
             "defined" => {
                 self.at += 1;
@@ -433,22 +451,31 @@ impl Parser<'_> {
             };
             name.push_str(&tok.text);
             self.at += 1;
-            // `Traits<T>::N`: the arguments are part of a name that nobody here knows; `std::min<int>(..)` is known.
+            // `Traits<T>::N`, `f<4>(n)`: the arguments are part of the name.
             if self.peek() == "<"
-                && let Some(close) = self.template_close()
+                && let Some(close) = self.template_close(&name)
             {
-                self.at = close + 1;
-                if self.peek() == "::" {
-                    name.push_str("<>");
-                } else if self.peek() != "(" {
-                    return Ok(None);
+                for t in self.toks.get(self.at..=close).unwrap_or_default() {
+                    if !name.ends_with(|c: char| !c.is_alphanumeric() && c != '_') {
+                        name.push(' ');
+                    }
+                    name.push_str(&t.text);
                 }
+                self.at = close + 1;
             }
             if self.eat("::") {
                 name.push_str("::");
             } else {
                 break;
             }
+        }
+        // `std::is_same<A, B>{}` and `std::is_same<A, B>()` are their value.
+        if name.ends_with('>')
+            && matches!((self.peek(), self.peek_at(1)), ("{", "}") | ("(", ")"))
+            && let Some(value) = self.names.value(&format!("{name}::value"))
+        {
+            self.at += 2;
+            return Ok(Some(value));
         }
         if self.eat("(") {
             let mut arguments = Vec::new();
@@ -464,7 +491,10 @@ impl Parser<'_> {
             let Some(arguments) = arguments.into_iter().collect::<Option<Vec<i64>>>() else {
                 return Ok(None);
             };
-            return Ok(known_call(&name, &arguments).or_else(|| self.names.call(&name, &arguments)));
+            return Ok(self
+                .names
+                .call(&name, &arguments)
+                .or_else(|| known_call(&name, &arguments)));
         }
         // A component of a `dim3` is a name of its own.
         if self.peek() == "." && matches!(self.peek_at(1), "x" | "y" | "z") {
@@ -481,22 +511,24 @@ impl Parser<'_> {
             .or_else(|| self.names.undefined(&name)))
     }
 
-    fn template_close(&self) -> Option<usize> {
-        let mut angle = 0usize;
-        for (i, t) in self.toks.iter().enumerate().skip(self.at).take(64) {
+    /// The `>` that closes the template arguments which start here, if they do: what follows decides.
+    fn template_close(&self, name: &str) -> Option<usize> {
+        let (mut angle, mut round) = (0usize, 0usize);
+        for (i, t) in self.toks.iter().enumerate().skip(self.at).take(256) {
             match t.text.as_str() {
-                "<" => angle += 1,
-                ">" => {
+                "<" if round == 0 => angle += 1,
+                ">" if round == 0 => {
                     angle -= 1;
                     if angle == 0 {
-                        return matches!(
-                            self.toks.get(i + 1).map(|t| t.text.as_str()),
-                            Some("(" | "::")
-                        )
-                        .then_some(i);
+                        let next = self.toks.get(i + 1).map_or("", |t| t.text.as_str());
+                        let value = name.ends_with("_v");
+                        return (value || matches!(next, "(" | "::" | "{")).then_some(i);
                     }
                 }
-                "(" | ")" | ";" | "?" | "&&" | "||" => return None,
+                "(" => round += 1,
+                ")" => round = round.checked_sub(1)?,
+                ";" | "?" => return None,
+                "&&" | "||" if round == 0 => return None,
                 _ => {}
             }
         }
@@ -691,7 +723,7 @@ mod tests {
             self.values.get(name).copied()
         }
         fn size_of(&self, ty: &str) -> Option<u64> {
-            crate::types::size_of(ty, &|_| None).map(|l| l.size)
+            crate::types::layout_of(ty).map(|l| l.size)
         }
         fn is_type(&self, name: &str) -> bool {
             name == "T"

@@ -31,6 +31,7 @@ pub mod lex;
 
 mod document;
 mod expr;
+mod includes;
 mod mask;
 mod model;
 mod preproc;
@@ -39,10 +40,11 @@ mod types;
 
 pub use document::{Document, Edit, Encoding, MAX_BYTES, Options, Position};
 pub use expr::Macro;
+pub use includes::{Header, Include, Includes};
 pub use mask::{Mark, MarkKind, MaskConfig, Masked, is_hip, mask};
 pub use model::{
-    Binding, Expr, Function, FunctionKind, Launch, LaunchBounds, LaunchSyntax, Model, Param, Scope,
-    SharedArray, StaticLds, TemplateParam, Type, Variable,
+    Binding, Expr, Function, FunctionKind, FunctionRef, Launch, LaunchBounds, LaunchSyntax, Model,
+    Param, Scope, SharedArray, StaticLds, TemplateParam, Type, Variable,
 };
 pub use tree::{Children, Descendants, Node, Notable};
 

@@ -1,7 +1,13 @@
 //! The kernel model: what a HIP file defines and launches.
 
 mod build;
+mod calls;
+mod classes;
+mod index;
+mod lds;
 mod names;
+
+pub use lds::FunctionRef;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -9,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use hipsmith_target::Target;
 
 use crate::expr::Macro;
+use crate::includes::Header;
 use crate::preproc::Preprocessed;
-use crate::types::Layout;
 
 /// What a HIP file defines and launches. Get it from [`crate::Document::model`].
 ///
@@ -29,9 +35,9 @@ pub struct Model {
     /// Variables with an initializer, constants of classes, and parameters.
     pub variables: Vec<Variable>,
     enumerators: Vec<Enumerator>,
-    aliases: Vec<(String, String)>,
-    structs: Vec<Struct>,
-    calls: Vec<Call>,
+    aliases: Vec<Alias>,
+    classes: Vec<Class>,
+    index: OnceLock<index::Index>,
 }
 
 /// Where a function runs.
@@ -291,35 +297,40 @@ struct Enumerator {
     at: usize,
 }
 
+/// A `struct`, `class` or `union` with a body. What is in it is read from the text when somebody asks.
 #[derive(Debug)]
-struct Struct {
+struct Class {
+    /// Its name, with the arguments of a specialization.
     name: String,
-    fields: Option<Vec<Field>>,
-    is_union: bool,
-    align: Option<u64>,
-    /// What stands before the names of its members: `Outer::Inner::`.
-    path: String,
+    /// From `struct` to the closing brace.
     range: Range<usize>,
-    layout: OnceLock<Layout>,
+    /// Its template parameters, `<` and `>` included.
+    template: Option<Range<usize>>,
 }
 
+/// A name for a type: `using`, `typedef`, or an enumeration (then for the integer type beneath).
 #[derive(Debug)]
-struct Field {
-    ty: String,
-    dims: Vec<String>,
-}
-
-#[derive(Debug)]
-struct Call {
-    at: usize,
+struct Alias {
     name: String,
-    template_args: Vec<Expr>,
+    ty: String,
+    at: usize,
+    /// Where the name is visible.
+    scope: Range<usize>,
+    /// Its template parameters, `<` and `>` included.
+    template: Option<Range<usize>>,
 }
 
 impl Model {
     /// The target that the model was made for.
     pub fn target(&self) -> &'static Target {
         self.target
+    }
+    pub(crate) fn preprocessed(&self) -> &Preprocessed {
+        &self.pre
+    }
+    /// The headers that the file includes, directly or through another, without repetition.
+    pub fn headers(&self) -> &[Arc<Header>] {
+        &self.pre.headers
     }
     /// The text that the ranges count in.
     pub fn text(&self) -> &str {
@@ -399,8 +410,11 @@ impl Model {
     }
     /// The variable or parameter called `name` that is visible at the byte `offset`.
     pub fn variable_at(&self, name: &str, offset: usize) -> Option<&Variable> {
-        self.variables
-            .iter()
+        let last = name.rsplit("::").next().unwrap_or(name);
+        self.index()
+            .variables
+            .get(last)
+            .filter_map(|i| self.variables.get(i))
             .filter(|v| {
                 v.name == name
                     && (v.scope.contains(&offset) || (offset == usize::MAX && v.scope.start == 0))

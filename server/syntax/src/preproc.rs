@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use hipsmith_target::Target;
 
+use crate::document::Options;
 use crate::expr::{Macro, Names, evaluate};
+use crate::includes::{Header, Include};
 use crate::lex::{
     TokenKind, comment_end, is_ident, is_ident_start, literal_end, number_end, tokens,
 };
@@ -24,6 +26,8 @@ type Definition = (usize, Option<Arc<Macro>>);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Macros {
     by_name: HashMap<String, Vec<Definition>>,
+    /// Headers with the end of their `#include`, in text order.
+    imports: Vec<(usize, Arc<Header>)>,
 }
 
 impl Macros {
@@ -35,13 +39,33 @@ impl Macros {
     }
     /// The definition that holds at `at`.
     pub(crate) fn get(&self, name: &str, at: usize) -> Option<&Arc<Macro>> {
-        self.by_name
-            .get(name)?
+        let own = self
+            .by_name
+            .get(name)
+            .and_then(|all| all.iter().rev().find(|(from, _)| *from <= at));
+        let after = own.map_or(0, |(from, _)| *from);
+        let imported = self
+            .imports
             .iter()
             .rev()
-            .find(|(from, _)| *from <= at)?
-            .1
-            .as_ref()
+            .skip_while(|(from, _)| *from > at)
+            .take_while(|(from, _)| *from >= after)
+            .find_map(|(_, header)| header.find_macro(name));
+        imported.or_else(|| own?.1.as_ref())
+    }
+    /// What holds at the end of the text, without what the compiler or the command line defines.
+    pub(crate) fn at_end(&self) -> impl Iterator<Item = (&str, &Arc<Macro>)> {
+        let own = self
+            .by_name
+            .iter()
+            .filter(|(_, all)| all.iter().any(|(from, _)| *from > 0))
+            .map(|(name, _)| name.as_str());
+        let imported = self
+            .imports
+            .iter()
+            .flat_map(|(_, header)| header.macros().map(|(name, _)| name));
+        own.chain(imported)
+            .filter_map(|name| Some((name, self.get(name, usize::MAX)?)))
     }
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<Macro>)> {
         self.by_name.iter().flat_map(|(name, all)| {
@@ -63,6 +87,8 @@ pub(crate) struct Preprocessed {
     pub(crate) aliases: Vec<(String, Vec<MarkKind>)>,
     /// Files included, as written between the quotes or angle brackets, and whether in quotes.
     pub(crate) includes: Vec<(String, bool)>,
+    /// The headers behind them and the headers that those include, each once.
+    pub(crate) headers: Vec<Arc<Header>>,
 }
 
 /// What the compiler for `target` defines, as far as HIP code asks for it.
@@ -154,14 +180,10 @@ struct Open {
 }
 
 /// Run the preprocessor over `text`.
-pub(crate) fn preprocess(
-    text: &str,
-    target: &Target,
-    defines: &[(String, String)],
-) -> Preprocessed {
+pub(crate) fn preprocess(text: &str, options: &Options) -> Preprocessed {
     let s = text.as_bytes();
     let mut out = Preprocessed::default();
-    for (name, body) in predefined(target).iter().chain(defines) {
+    for (name, body) in predefined(options.target).iter().chain(&options.defines) {
         let mac = Macro {
             parameters: None,
             body: body.clone(),
@@ -181,7 +203,7 @@ pub(crate) fn preprocess(
             i += 1;
         } else if b == b'#' && line_start {
             let end = directive_end(s, i);
-            directive(text, i..end, &mut stack, &mut out);
+            directive(text, i..end, options, &mut stack, &mut out);
             let now = stack.last().is_none_or(|o| o.active);
             match (inactive_from, now) {
                 (None, false) => inactive_from = Some(end),
@@ -254,7 +276,13 @@ fn condition(text: &str, macros: &Macros) -> Option<bool> {
     evaluate(text, &Conditions { macros }).map(|v| v != 0)
 }
 
-fn directive(text: &str, range: Range<usize>, stack: &mut Vec<Open>, out: &mut Preprocessed) {
+fn directive(
+    text: &str,
+    range: Range<usize>,
+    options: &Options,
+    stack: &mut Vec<Open>,
+    out: &mut Preprocessed,
+) {
     let body = &text[range.clone()];
     let toks = tokens(body);
     let word = toks.get(1).map_or("", |t| t.text(body));
@@ -322,10 +350,40 @@ fn directive(text: &str, range: Range<usize>, stack: &mut Vec<Open>, out: &mut P
                 .unwrap_or_default();
             if !name.is_empty() {
                 out.includes.push((name.to_owned(), quoted));
+                import(name, quoted, range.end, options, out);
             }
         }
         _ => {}
     }
+}
+
+/// More headers than this, those included by headers among them, are not followed from one file.
+const MAX_HEADERS: usize = 512;
+
+/// Follow an `#include` that ends at `at`.
+fn import(name: &str, quoted: bool, at: usize, options: &Options, out: &mut Preprocessed) {
+    let Some(includes) = &options.includes else {
+        return;
+    };
+    let include = Include {
+        name,
+        quoted,
+        from: &options.path,
+        through: &options.included_from,
+    };
+    let Some(header) = includes.header(&include) else {
+        return;
+    };
+    let inner = &header.model().preprocessed().headers;
+    for one in inner.iter().chain([&header]) {
+        let known = out.headers.iter().any(|h| h.path() == one.path());
+        if !known && out.headers.len() < MAX_HEADERS {
+            out.headers.push(one.clone());
+        }
+    }
+    let aliases = &header.model().preprocessed().aliases;
+    out.aliases.extend(aliases.iter().cloned());
+    out.macros.imports.push((at, header));
 }
 
 fn define(body: &str, at: usize, toks: &[crate::lex::Token], out: &mut Preprocessed) {
@@ -401,11 +459,10 @@ fn hip_words<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hipsmith_target::default_target;
     use proptest::prelude::*;
 
     fn inactive(text: &str) -> Vec<&str> {
-        preprocess(text, default_target(), &[])
+        preprocess(text, &Options::default())
             .inactive
             .into_iter()
             .map(|r| text[r].trim())
@@ -444,7 +501,7 @@ mod tests {
     #[test]
     fn macros_hold_from_their_place_on() {
         let text = "#define N 1\n#undef N\n#define N 2 /* c */ + 3\n#define F(a, b) a\\\n + b\n#define HD __host__ __device__ inline\n";
-        let p = preprocess(text, default_target(), &[]);
+        let p = preprocess(text, &Options::default());
         assert_eq!(p.macros.get("N", 12).map(|m| m.body.as_str()), Some("1"));
         assert!(p.macros.get("N", 20).is_none());
         assert_eq!(
@@ -468,7 +525,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "(#if |#else|#endif|#define |#elif |\n|\\\\|\"|'|/\\*|\\*/|//|a|0|\\(|\\)|é){0,40}") {
-            let p = preprocess(&text, default_target(), &[]);
+            let p = preprocess(&text, &Options::default());
             for r in p.inactive.iter().chain(&p.decided) {
                 prop_assert!(text.get(r.clone()).is_some());
             }

@@ -10,8 +10,8 @@ use crate::lex::{TokenKind, matching_close, split_arguments, template_close, tok
 use crate::mask::{Mark, MarkKind};
 
 use super::{
-    Call, Enumerator, Expr, Field, Function, FunctionKind, Launch, LaunchBounds, LaunchSyntax,
-    Model, Param, Scope, SharedArray, Struct, TemplateParam, Type, Variable,
+    Alias, Class, Enumerator, Expr, Function, FunctionKind, Launch, LaunchBounds, LaunchSyntax,
+    Model, Param, Scope, SharedArray, TemplateParam, Type, Variable,
 };
 
 /// What surrounds the nodes of one level of the tree.
@@ -53,8 +53,8 @@ impl Model {
             variables: Vec::new(),
             enumerators: Vec::new(),
             aliases: Vec::new(),
-            structs: Vec::new(),
-            calls: Vec::new(),
+            classes: Vec::new(),
+            index: OnceLock::new(),
         };
         let mut b = Builder {
             doc,
@@ -151,12 +151,22 @@ impl<'a> Builder<'a> {
             }
             Notable::Enum => {
                 let name = node.child_by_field_name("name");
+                if let Some(name) = name {
+                    let base = node.child_by_field_name("base");
+                    self.model.aliases.push(Alias {
+                        name: self.doc.node_text(name).to_owned(),
+                        ty: base.map_or("int", |b| self.doc.node_text(b)).to_owned(),
+                        at: node.start_byte(),
+                        scope: frame.scope.0..frame.scope.1,
+                        template: None,
+                    });
+                }
                 let class = self.enter(frame.class, name.map(|n| self.doc.node_text(n)));
                 return Some(Frame { class, ..inside });
             }
             Notable::Enumerator => self.enumerator(node, frame),
             Notable::Declaration | Notable::Field => self.declaration(node, frame),
-            Notable::Alias => self.alias(node),
+            Notable::Alias => self.alias(node, frame),
             Notable::Call => self.call(node),
             Notable::Assignment
             | Notable::Update
@@ -409,106 +419,25 @@ impl<'a> Builder<'a> {
     }
 
     fn class(&mut self, node: Node<'a>, frame: &Frame) -> Option<usize> {
-        let body = node.child_by_field_name("body")?;
+        node.child_by_field_name("body")?;
         let name = node
             .child_by_field_name("name")
             .map(|n| self.doc.node_text(n).to_owned())
             .unwrap_or_default();
         let class = self.enter(frame.class, Some(&name));
-        let mut fields = Some(Vec::new());
-        if node.children().any(|c| c.kind() == "base_class_clause")
-            || node.has_error()
-            || frame.template.is_some()
-        {
-            fields = None;
-        }
-        for child in body.named_children() {
-            let virtual_function = child.kind() == "function_definition"
-                && self
-                    .doc
-                    .node_text(child)
-                    .trim_start()
-                    .starts_with("virtual");
-            if virtual_function {
-                fields = None;
-            }
-            if child.kind() != "field_declaration" {
-                continue;
-            }
-            let field = self.field(child);
-            match (field, fields.as_mut()) {
-                (Some(new), Some(all)) => all.extend(new),
-                _ => fields = None,
-            }
-        }
-        let align = self
-            .marks_in(previous_end(node)..body.start_byte())
-            .iter()
-            .filter(|m| m.kind == MarkKind::Align)
-            .find_map(|m| {
-                self.doc
-                    .slice(m.arguments.clone()?)
-                    .trim()
-                    .parse::<u64>()
-                    .ok()
-            });
-        if self
-            .doc
-            .slice(node.start_byte()..body.start_byte())
-            .contains("alignas")
-        {
-            fields = None;
-        }
-        self.model.structs.push(Struct {
+        let template = frame
+            .template
+            .filter(|_| {
+                node.parent()
+                    .is_some_and(|p| p.kind() == "template_declaration")
+            })
+            .map(|(from, to)| from..to);
+        self.model.classes.push(Class {
             name,
-            fields,
-            is_union: node.kind() == "union_specifier",
-            align,
-            path: self.classes.get(class).cloned().unwrap_or_default(),
             range: node.byte_range(),
-            layout: OnceLock::new(),
+            template,
         });
         Some(class)
-    }
-
-    /// Data members that a member declaration adds; none for functions and static members, `None` if not understood.
-    fn field(&self, node: Node<'a>) -> Option<Vec<Field>> {
-        let text = |n: Node<'a>| self.doc.node_text(n);
-        if node
-            .children()
-            .any(|c| c.kind() == "storage_class_specifier" && text(c) == "static")
-        {
-            return Some(Vec::new());
-        }
-        if node.children().any(|c| c.kind() == "bitfield_clause")
-            || self.doc.node_text(node).starts_with("virtual")
-        {
-            return None;
-        }
-        let base = self.base_type(node);
-        let mut fields = Vec::new();
-        for d in node.children_by_field_name("declarator") {
-            if holds_function(d) {
-                continue;
-            }
-            let (dims, inner) = array_dims(d);
-            let is_pointer = is_pointer(d, inner);
-            if base.base.is_empty() && !is_pointer {
-                return None;
-            }
-            fields.push(Field {
-                ty: if is_pointer {
-                    format!("{} *", base.base)
-                } else {
-                    base.base.clone()
-                },
-                dims: dims
-                    .into_iter()
-                    .map(|d| Some(self.doc.node_text(d?).to_owned()))
-                    .collect::<Option<_>>()?,
-            });
-        }
-        Some(fields)
     }
 
     fn enumerator(&mut self, node: Node<'a>, frame: &mut Frame) {
@@ -595,9 +524,23 @@ impl<'a> Builder<'a> {
         None
     }
 
-    fn alias(&mut self, node: Node<'a>) {
+    fn alias(&mut self, node: Node<'a>, frame: &Frame) {
         let Some(ty) = node.child_by_field_name("type") else {
             return;
+        };
+        let template = frame
+            .template
+            .filter(|_| {
+                node.parent()
+                    .is_some_and(|p| p.kind() == "template_declaration")
+            })
+            .map(|(from, to)| from..to);
+        let alias = |name: String, ty: String| Alias {
+            name,
+            ty,
+            at: node.start_byte(),
+            scope: frame.scope.0..frame.scope.1,
+            template: template.clone(),
         };
         if ty.child_by_field_name("body").is_some() {
             // `typedef struct { ... } name;`: the class was seen without a name, or with another one.
@@ -610,8 +553,16 @@ impl<'a> Builder<'a> {
                     .child_by_field_name("name")
                     .map(|n| self.doc.node_text(n).to_owned());
                 match inner {
-                    Some(inner) => self.model.aliases.push((name, inner)),
-                    None => self.unnamed_struct(ty, name),
+                    Some(inner) if inner == name => {}
+                    Some(inner) => self.model.aliases.push(alias(name, inner)),
+                    None if ty.kind() == "enum_specifier" => {
+                        self.model.aliases.push(alias(name, "int".to_owned()));
+                    }
+                    None => self.model.classes.push(Class {
+                        name,
+                        range: ty.byte_range(),
+                        template: None,
+                    }),
                 }
             }
             return;
@@ -620,54 +571,32 @@ impl<'a> Builder<'a> {
         if node.kind() == "alias_declaration" {
             if let Some(name) = node.child_by_field_name("name") {
                 let name = self.doc.node_text(name).to_owned();
-                self.model.aliases.push((name, text));
+                self.model.aliases.push(alias(name, text));
             }
             return;
         }
-        let found: Vec<(String, String)> = node
+        let found: Vec<Alias> = node
             .children_by_field_name("declarator")
             .filter_map(|d| {
                 let name = self.doc.node_text(innermost_name(d)?).to_owned();
                 let ty = match d.kind() {
                     "type_identifier" | "primitive_type" => text.clone(),
                     "pointer_declarator" => format!("{text} *"),
-                    // Arrays and functions: a type that has a name but no size here.
+                    "array_declarator" => {
+                        let (dims, _) = array_dims(d);
+                        let dims: Option<String> = dims
+                            .into_iter()
+                            .map(|d| Some(format!("[{}]", self.doc.node_text(d?))))
+                            .collect();
+                        format!("{text} {}", dims?)
+                    }
+                    // Functions: a type that has a name but no size here.
                     _ => return None,
                 };
-                (name != ty).then_some((name, ty))
+                (name != ty).then(|| alias(name, ty))
             })
             .collect();
         self.model.aliases.extend(found);
-    }
-
-    fn unnamed_struct(&mut self, node: Node<'a>, name: String) {
-        let Some(body) = node.child_by_field_name("body") else {
-            return;
-        };
-        if !matches!(
-            node.kind(),
-            "struct_specifier" | "union_specifier" | "class_specifier"
-        ) {
-            return;
-        }
-        let mut fields = Some(Vec::new());
-        for child in body.named_children() {
-            if child.kind() == "field_declaration" {
-                match (self.field(child), fields.as_mut()) {
-                    (Some(new), Some(all)) => all.extend(new),
-                    _ => fields = None,
-                }
-            }
-        }
-        self.model.structs.push(Struct {
-            name,
-            fields,
-            is_union: node.kind() == "union_specifier",
-            align: None,
-            path: String::new(),
-            range: node.byte_range(),
-            layout: OnceLock::new(),
-        });
     }
 
     fn call(&mut self, node: Node<'a>) {
@@ -677,33 +606,15 @@ impl<'a> Builder<'a> {
         ) else {
             return;
         };
-        let (name, template) = match function.kind() {
-            "identifier" => (Some(function), None),
-            "template_function" => (
-                function.child_by_field_name("name"),
-                function.child_by_field_name("arguments"),
-            ),
-            "qualified_identifier" => (innermost_name(function), None),
-            _ => return,
-        };
-        let Some(name) = name.map(|n| self.doc.node_text(n)) else {
+        if function.kind() != "identifier" {
             return;
-        };
+        }
+        let name = self.doc.node_text(function);
         if name == "hipLaunchKernelGGL"
             || name == "hipLaunchKernel" && arguments.named_child_count() > 5
         {
             self.macro_launch(node, arguments);
-            return;
         }
-        let template_args = template
-            .map(|t| self.inside(t.byte_range()))
-            .map(|r| self.arguments(r))
-            .unwrap_or_default();
-        self.model.calls.push(Call {
-            at: node.start_byte(),
-            name: name.to_owned(),
-            template_args,
-        });
     }
 
     /// A bracketed range without its brackets.

@@ -5,34 +5,47 @@ use std::cell::Cell;
 
 use crate::expr::{Macro, Names, evaluate};
 use crate::lex::{TokenKind, split_arguments, tokens};
-use crate::types::{self, Layout};
 
-use super::{Binding, Expr, Function, Launch, Model, Scope, SharedArray, StaticLds, Variable};
+use super::classes::{ClassRef, Meaning, Segment, canonical, segments};
+use super::{Binding, Expr, Function, Launch, Model, Scope, SharedArray, Variable};
 
 /// How deep definitions may refer to definitions.
-const MAX_DEPTH: u32 = 24;
+const MAX_DEPTH: u32 = 32;
 /// Definitions looked at in one evaluation, so that those that fan out come to an end.
-const BUDGET: u32 = 500;
+const BUDGET: u32 = 2000;
 
-/// A model seen from one place.
-struct View<'a> {
-    model: &'a Model,
-    at: usize,
-    bindings: &'a [(String, Binding)],
+/// A model seen from one place, with what the headers around it know.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a, 'v> {
+    /// The file that the question is about.
+    pub(super) root: &'a Model,
+    /// The file that the place is in: the same, or one of its headers.
+    pub(super) model: &'a Model,
+    pub(super) at: usize,
+    pub(super) bindings: &'v [(String, Binding)],
     depth: u32,
-    budget: &'a Cell<u32>,
+    budget: &'v Cell<u32>,
 }
 
-impl View<'_> {
-    /// The same model from another place, one definition deeper.
-    fn elsewhere<'b>(&'b self, at: usize, bindings: &'b [(String, Binding)]) -> Option<View<'b>> {
+impl<'a, 'v> View<'a, 'v> {
+    /// The same question from another place, one definition deeper.
+    pub(super) fn elsewhere<'b>(
+        &self,
+        model: &'a Model,
+        at: usize,
+        bindings: &'b [(String, Binding)],
+    ) -> Option<View<'a, 'b>>
+    where
+        'v: 'b,
+    {
         let left = self.budget.get();
         if self.depth == 0 || left == 0 {
             return None;
         }
         self.budget.set(left - 1);
         Some(View {
-            model: self.model,
+            root: self.root,
+            model,
             at,
             bindings,
             depth: self.depth - 1,
@@ -40,18 +53,43 @@ impl View<'_> {
         })
     }
 
-    /// Seen from the initializer of `v`, which has the template arguments if it stands in the same function.
-    fn at_initializer<'b>(&'b self, v: &Variable, at: usize) -> Option<View<'b>> {
-        let same = self.model.function_at(v.name_range.start) == self.model.function_at(self.at);
-        self.elsewhere(at, if same { self.bindings } else { &[] })
+    /// The files whose names are known here: this one and its headers first, then those around the one that asks.
+    pub(super) fn files(&self) -> impl Iterator<Item = &'a Model> + use<'a> {
+        let (root, model) = (self.root, self.model);
+        let with_headers = |m: &'a Model| {
+            std::iter::once(m).chain(m.headers().iter().rev().map(|h| h.model().as_ref()))
+        };
+        let others = (!std::ptr::eq(root, model)).then(|| with_headers(root));
+        with_headers(model).chain(others.into_iter().flatten())
     }
 
-    fn variable(&self, v: &Variable) -> Option<i64> {
+    /// Where names are looked up in `file`: at this place, or at its end when it is another file.
+    fn place_in(&self, file: &Model) -> usize {
+        if std::ptr::eq(file, self.model) {
+            self.at
+        } else {
+            usize::MAX
+        }
+    }
+
+    fn find_variable(&self, name: &str) -> Option<(&'a Model, &'a Variable)> {
+        self.files()
+            .find_map(|m| Some((m, m.variable_at(name, self.place_in(m))?)))
+    }
+
+    /// Seen from the initializer of `v`, which has the template arguments if it stands in the same function.
+    fn at_initializer(&self, m: &'a Model, v: &Variable, at: usize) -> Option<View<'a, 'v>> {
+        let same = std::ptr::eq(m, self.model)
+            && m.function_at(v.name_range.start) == m.function_at(self.at);
+        self.elsewhere(m, at, if same { self.bindings } else { &[] })
+    }
+
+    fn variable(&self, m: &'a Model, v: &Variable) -> Option<i64> {
         let init = v.init.as_ref()?;
-        if v.ty.pointers > 0 || !self.model.is_unchanged(v) {
+        if v.ty.pointers > 0 || !m.is_unchanged(v) {
             return None;
         }
-        let view = self.at_initializer(v, init.range.start)?;
+        let view = self.at_initializer(m, v, init.range.start)?;
         let value = evaluate(strip_braces(&init.text), &view)?;
         // `unsigned char n = 300` is 44, and `float x = 3` is no integer.
         match v.ty.base.as_str() {
@@ -60,79 +98,41 @@ impl View<'_> {
         }
     }
 
-    fn layout(&self, ty: &str) -> Option<Layout> {
-        types::size_of(ty, &|name| {
-            let bound = self.bindings.iter().rev().find(|(n, _)| n == name);
-            if let Some((_, Binding::Type(bound))) = bound {
-                // A type argument is written where the template is used.
-                return self.elsewhere(usize::MAX, &[])?.layout(bound);
-            }
-            if let Some((_, other)) = self.model.aliases.iter().rev().find(|(n, _)| n == name) {
-                return self.elsewhere(self.at, self.bindings)?.layout(other);
-            }
-            if let Some(m) = self.model.macro_at(name, self.at)
-                && m.parameters.is_none()
-            {
-                return self.elsewhere(self.at, self.bindings)?.layout(&m.body);
-            }
-            self.struct_layout(name)
-        })
-    }
-
-    fn struct_layout(&self, name: &str) -> Option<Layout> {
-        let s = self.model.structs.iter().rev().find(|s| s.name == name)?;
-        if let Some(known) = s.layout.get() {
-            return Some(*known);
-        }
-        let view = self.elsewhere(s.range.end, &[])?;
-        let mut whole = Layout { size: 0, align: 1 };
-        for field in s.fields.as_ref()? {
-            let one = view.layout(&field.ty)?;
-            let mut size = one.size;
-            for dim in &field.dims {
-                size = size.checked_mul(u64::try_from(evaluate(dim, &view)?).ok()?)?;
-            }
-            whole.align = whole.align.max(one.align);
-            whole.size = if s.is_union {
-                whole.size.max(size)
-            } else {
-                let at = whole.size.checked_next_multiple_of(one.align.max(1))?;
-                at.checked_add(size)?
-            };
-        }
-        whole.align = whole.align.max(s.align.unwrap_or(1));
-        whole.size = whole.size.max(1).checked_next_multiple_of(whole.align)?;
-        let _ = s.layout.set(whole);
-        Some(whole)
-    }
-
-    fn enumerator(&self, at: usize) -> Option<i64> {
+    pub(super) fn enumerator(
+        &self,
+        m: &'a Model,
+        at: usize,
+        bindings: &[(String, Binding)],
+    ) -> Option<i64> {
         // Walk back to the last one with a value of its own.
         let mut count = 0i64;
-        let mut e = self.model.enumerators.get(at)?;
+        let mut e = m.enumerators.get(at)?;
         loop {
             if let Some(value) = &e.value {
-                let view = self.elsewhere(e.at, &[])?;
+                let view = self.elsewhere(m, e.at, bindings)?;
                 return evaluate(value, &view)?.checked_add(count);
             }
             let Some(previous) = e.previous else {
                 return Some(count);
             };
             count += 1;
-            e = self.model.enumerators.get(previous)?;
+            e = m.enumerators.get(previous)?;
         }
     }
 
-    fn dims_of_variable(&self, v: &Variable) -> Option<[Option<i64>; 3]> {
-        if !self.model.is_unchanged(v) {
+    fn dims_of_variable(&self, m: &'a Model, v: &Variable) -> Option<[Option<i64>; 3]> {
+        if !m.is_unchanged(v) {
             return None;
         }
         let init = v.init.as_ref()?;
-        Some(self.at_initializer(v, init.range.start)?.dims(&init.text))
+        Some(
+            self.at_initializer(m, v, init.range.start)?
+                .dims(&init.text),
+        )
     }
 
     fn dims_deeper(&self, text: &str) -> [Option<i64>; 3] {
-        self.elsewhere(self.at, self.bindings)
+        self.elsewhere(self.model, self.at, self.bindings)
             .map_or([None; 3], |v| v.dims(text))
     }
 
@@ -159,15 +159,15 @@ impl View<'_> {
             return all;
         }
         if !text.is_empty() && text.bytes().all(crate::lex::is_ident) {
-            if let Some(m) = self.model.macro_at(text, self.at)
+            if let Some(m) = self.find_macro(text)
                 && m.parameters.is_none()
             {
                 return self.dims_deeper(&m.body);
             }
-            if let Some(v) = self.model.variable_at(text, self.at)
+            if let Some((m, v)) = self.find_variable(text)
                 && v.is_dim3()
             {
-                return self.dims_of_variable(v).unwrap_or([None; 3]);
+                return self.dims_of_variable(m, v).unwrap_or([None; 3]);
             }
         }
         match evaluate(text, self) {
@@ -175,22 +175,146 @@ impl View<'_> {
             None => [None; 3],
         }
     }
+
+    /// `A::B<T>::name`
+    fn qualified(&self, name: &str) -> Option<i64> {
+        let path = segments(name)?;
+        let ((last, arguments), before) = path.split_last()?;
+        if let Some(value) = self.library_value(&path) {
+            return Some(value);
+        }
+        // A variable template is not known.
+        if arguments.is_some() {
+            return None;
+        }
+        if let Some(class) = self.class_of(before) {
+            return self
+                .elsewhere(self.model, self.at, self.bindings)?
+                .member_value(&class, last, 0);
+        }
+        for m in self.files() {
+            let enumerator = m.index().enumerators.get(last).rev().find(|i| {
+                m.enumerators.get(*i).is_some_and(|e| {
+                    e.name == *last
+                        && (e.qualified == name || name.ends_with(&format!("::{}", e.qualified)))
+                })
+            });
+            if let Some(at) = enumerator {
+                return self.enumerator(m, at, &[]);
+            }
+            // Namespaces before the name are not followed; a class's member is known under the class's name.
+            let v = m
+                .index()
+                .variables
+                .get(last)
+                .filter_map(|i| m.variables.get(i))
+                .find(|v| {
+                    v.scope.start == 0
+                        && (v.name == name || name.ends_with(&format!("::{}", v.name)))
+                });
+            if let Some(v) = v {
+                return self.variable(m, v);
+            }
+        }
+        None
+    }
+
+    fn class_of(&self, path: &[Segment]) -> Option<ClassRef<'a>> {
+        if path.is_empty() {
+            return None;
+        }
+        let text: Vec<String> = path
+            .iter()
+            .map(|(name, arguments)| match arguments {
+                None => name.clone(),
+                Some(all) => format!("{name}<{}>", all.join(", ")),
+            })
+            .collect();
+        let view = self.elsewhere(self.model, self.at, self.bindings)?;
+        match view.meaning(&text.join("::"))? {
+            Meaning::Class(class) => Some(class),
+            Meaning::Plain(_) => None,
+        }
+    }
+
+    /// Type traits.
+    fn library_value(&self, path: &[Segment]) -> Option<i64> {
+        let path = path
+            .strip_prefix([("std".to_owned(), None)].as_slice())
+            .unwrap_or(path);
+        let (name, arguments) = match path {
+            [(name, Some(arguments))] => (name.strip_suffix("_v")?, arguments),
+            [(name, Some(arguments)), (member, None)] if member == "value" => {
+                (name.as_str(), arguments)
+            }
+            _ => return None,
+        };
+        let view = self.elsewhere(self.model, self.at, self.bindings)?;
+        let is = |kind: &dyn Fn(&str) -> bool, ty: &str| -> Option<i64> {
+            match view.meaning(ty)? {
+                Meaning::Plain(text) => Some(i64::from(kind(&canonical(&text)))),
+                Meaning::Class(_) => Some(0),
+            }
+        };
+        match (name, arguments.as_slice()) {
+            ("is_same", [a, b]) => {
+                // A type that nobody here knows may be another name for the other one.
+                let (a, b) = (view.closed(a), view.closed(b));
+                if view.same_type(&a, &b) {
+                    return Some(1);
+                }
+                view.meaning(&a)?;
+                view.meaning(&b)?;
+                Some(0)
+            }
+            ("is_floating_point", [a]) => {
+                is(&|t| matches!(t, "float" | "double" | "long double"), a)
+            }
+            ("is_integral", [a]) => is(
+                &|t| {
+                    !matches!(t, "float" | "double" | "long double" | "__half")
+                        && !t.contains('*')
+                        && t.split(' ').all(|w| {
+                            matches!(
+                                w,
+                                "unsigned" | "signed" | "char" | "short" | "int" | "long" | "bool"
+                            )
+                        })
+                },
+                a,
+            ),
+            ("is_pointer", [a]) => is(&|t| t.contains('*'), a),
+            ("integral_constant", [_, v]) => evaluate(v, &view),
+            ("bool_constant", [v]) => evaluate(v, &view),
+            _ => None,
+        }
+    }
 }
 
-impl Names for View<'_> {
+impl Names for View<'_, '_> {
     fn find_macro(&self, name: &str) -> Option<Cow<'_, Macro>> {
-        self.model.macro_at(name, self.at).map(Cow::Borrowed)
+        if let Some(m) = self.model.macro_at(name, self.at) {
+            return Some(Cow::Borrowed(m));
+        }
+        // A header sees what was defined before it was included.
+        if std::ptr::eq(self.model, self.root) {
+            return None;
+        }
+        self.root.macro_at(name, usize::MAX).map(Cow::Borrowed)
     }
 
     fn value(&self, name: &str) -> Option<i64> {
         if let Some((variable, component)) = name.split_once('.') {
-            let v = self.model.variable_at(variable, self.at)?;
+            let (m, v) = self.find_variable(variable)?;
             let index = ["x", "y", "z"].iter().position(|c| *c == component)?;
             return if v.is_dim3() {
-                self.dims_of_variable(v)?[index]
+                self.dims_of_variable(m, v)?[index]
             } else {
                 None
             };
+        }
+        if name.contains("::") || name.contains('<') {
+            return self.qualified(name);
         }
         if let Some((_, binding)) = self.bindings.iter().rev().find(|(n, _)| n == name) {
             return match binding {
@@ -198,8 +322,11 @@ impl Names for View<'_> {
                 Binding::Type(_) => None,
             };
         }
-        if let Some(v) = self.model.variable_at(name, self.at) {
-            return self.variable(v);
+        let own = self.model.variable_at(name, self.at);
+        if let Some(v) = own
+            && v.scope.len() < self.model.text.len()
+        {
+            return self.variable(self.model, v);
         }
         // A template parameter without a value hides what has the same name outside.
         if let Some(f) = self.model.function_at(self.at)
@@ -210,54 +337,63 @@ impl Names for View<'_> {
         {
             return None;
         }
-        let qualified = name.contains("::");
-        let enumerator = self.model.enumerators.iter().rposition(|e| {
-            if qualified {
-                e.qualified == name || name.ends_with(&format!("::{}", e.qualified))
-            } else {
-                e.name == name
-            }
-        });
-        if let Some(at) = enumerator {
-            return self.enumerator(at);
-        }
-        if !qualified {
-            // A class's members see its constants.
-            let inside = self
-                .model
-                .structs
-                .iter()
-                .filter(|s| !s.path.is_empty() && s.range.contains(&self.at))
-                .filter_map(|s| {
-                    let name = format!("{}{name}", s.path);
-                    let v = self.model.variables.iter().find(|v| v.name == name)?;
-                    Some((s.range.len(), v))
-                })
-                .min_by_key(|(len, _)| *len);
-            if let Some((_, v)) = inside {
-                return self.variable(v);
+        // A class's members see its constants.
+        for class in self.classes_around() {
+            if let Some(value) = self
+                .elsewhere(self.model, self.at, self.bindings)?
+                .member_value(&class, name, 0)
+            {
+                return Some(value);
             }
         }
-        if qualified {
-            // Namespaces before the name are not followed; a class's member is known under the class's name.
-            let v = self.model.variables.iter().find(|v| {
-                v.scope.start == 0 && (v.name == name || name.ends_with(&format!("::{}", v.name)))
-            })?;
-            return self.variable(v);
+        for m in self.files() {
+            if let Some(v) = m.variable_at(name, self.place_in(m)) {
+                return self.variable(m, v);
+            }
+            let enumerator = m
+                .index()
+                .enumerators
+                .get(name)
+                .rev()
+                .find(|i| m.enumerators.get(*i).is_some_and(|e| e.name == name));
+            if let Some(at) = enumerator {
+                return self.enumerator(m, at, &[]);
+            }
         }
         (name == "warpSize").then(|| i64::from(self.model.target.wave_size))
     }
 
     fn size_of(&self, ty: &str) -> Option<u64> {
-        self.layout(ty).map(|l| l.size)
+        if let Some(layout) = self.layout(ty) {
+            return Some(layout.size);
+        }
+        // An expression: so far only the name of a variable.
+        let (m, v) = self.find_variable(ty)?;
+        if v.ty.pointers > 0 || v.ty.is_reference {
+            return None;
+        }
+        let view = self.at_initializer(m, v, v.name_range.start)?;
+        view.layout(&v.ty.base).map(|l| l.size)
+    }
+
+    fn align_of(&self, ty: &str) -> Option<u64> {
+        self.layout(ty).map(|l| l.align)
     }
 
     fn is_type(&self, name: &str) -> bool {
         self.bindings
             .iter()
             .any(|(n, b)| n == name && matches!(b, Binding::Type(_)))
-            || self.model.aliases.iter().any(|(n, _)| n == name)
-            || self.model.structs.iter().any(|s| s.name == name)
+            || self.files().any(|m| {
+                m.index()
+                    .aliases
+                    .get(name)
+                    .any(|i| m.aliases[i].name == name)
+                    || m.index()
+                        .classes
+                        .get(name)
+                        .any(|i| m.classes[i].plain_name() == name)
+            })
             || self.model.function_at(self.at).is_some_and(|f| {
                 self.model.functions[f]
                     .template_params
@@ -266,34 +402,28 @@ impl Names for View<'_> {
             })
     }
 
-    /// One-line functions: `return expression;`
     fn call(&self, name: &str, arguments: &[i64]) -> Option<i64> {
-        let last = name.rsplit("::").next()?;
-        let f = self.model.functions.iter().find(|f| f.name == last)?;
-        if f.params.len() != arguments.len() || !f.template_params.iter().all(|p| p.is_type) {
-            return None;
-        }
-        let start = f.body.start + 1;
-        let body = self.model.text.get(start..f.body.end.checked_sub(1)?)?;
-        let toks = tokens(body);
-        let semicolons = toks.iter().filter(|t| t.text(body) == ";").count();
-        let (first, last) = (toks.first()?, toks.last()?);
-        if first.text(body) != "return" || last.text(body) != ";" || semicolons != 1 {
-            return None;
-        }
-        let bindings: Vec<(String, Binding)> = f
-            .params
-            .iter()
-            .zip(arguments)
-            .map(|(p, v)| (p.name.clone(), Binding::Value(*v)))
-            .collect();
-        let view = self.elsewhere(start, &bindings)?;
-        evaluate(body.get(first.range.end..last.range.start)?, &view)
+        self.call_function(name, arguments)
     }
 }
 
+/// A value as a demangled name writes it: `(Mode)2`, `4u`, `-1`, `true`.
+pub(super) fn demangled_value(text: &str) -> Option<i64> {
+    let mut text = text.trim();
+    if text.starts_with('(') {
+        let close = crate::lex::matching_close(text, 0)?;
+        text = text.get(close + 1..)?.trim();
+    }
+    match text {
+        "true" => return Some(1),
+        "false" => return Some(0),
+        _ => {}
+    }
+    text.trim_end_matches(['u', 'l', 'U', 'L']).parse().ok()
+}
+
 /// `{x}` as an initializer is `x`.
-fn strip_braces(text: &str) -> &str {
+pub(super) fn strip_braces(text: &str) -> &str {
     let t = text.trim();
     t.strip_prefix('{')
         .and_then(|t| t.strip_suffix('}'))
@@ -341,8 +471,14 @@ impl Variable {
 }
 
 impl Model {
-    fn view<'a>(&'a self, scope: &Scope<'a>, budget: &'a Cell<u32>) -> View<'a> {
+    pub(super) fn view<'a, 'v>(
+        &'a self,
+        root: &'a Model,
+        scope: &Scope<'v>,
+        budget: &'v Cell<u32>,
+    ) -> View<'a, 'v> {
         View {
+            root,
             model: self,
             at: scope.at,
             bindings: scope.bindings,
@@ -358,13 +494,13 @@ impl Model {
     /// `dim3` variables, and `warpSize` (the target's).
     pub fn eval(&self, expression: &str, scope: &Scope<'_>) -> Option<i64> {
         let budget = Cell::new(BUDGET);
-        evaluate(expression, &self.view(scope, &budget))
+        evaluate(expression, &self.view(self, scope, &budget))
     }
 
     /// The value of a `dim3` as written, `[x, y, z]` with 1 for what is not given.
     pub fn eval_dims(&self, expression: &str, scope: &Scope<'_>) -> Option<[i64; 3]> {
         let budget = Cell::new(BUDGET);
-        match self.view(scope, &budget).dims(expression) {
+        match self.view(self, scope, &budget).dims(expression) {
             [Some(x), Some(y), Some(z)] => Some([x, y, z]),
             _ => None,
         }
@@ -373,13 +509,13 @@ impl Model {
     /// Size of a type in bytes, on the device.
     pub fn size_of(&self, ty: &str, scope: &Scope<'_>) -> Option<u64> {
         let budget = Cell::new(BUDGET);
-        self.view(scope, &budget).size_of(ty)
+        self.view(self, scope, &budget).size_of(ty)
     }
 
     /// Alignment of a type in bytes, on the device.
     pub fn align_of(&self, ty: &str, scope: &Scope<'_>) -> Option<u64> {
         let budget = Cell::new(BUDGET);
-        self.view(scope, &budget).layout(ty).map(|l| l.align)
+        self.view(self, scope, &budget).layout(ty).map(|l| l.align)
     }
 
     /// Whether nothing changes the variable after its initialization: it is `const`, or a local that is never assigned,
@@ -499,88 +635,55 @@ impl Model {
     }
 
     /// Bind the template parameters of `f` to `arguments`, which stand at `scope`.
-    fn bind(&self, f: &Function, arguments: &[Expr], scope: &Scope<'_>) -> Vec<(String, Binding)> {
-        let mut bound: Vec<(String, Binding)> = Vec::new();
-        for (i, p) in f.template_params.iter().enumerate() {
-            let here = Scope::at(f.range.start).with(&bound);
-            let binding = match (arguments.get(i), &p.default) {
-                (Some(a), _) if p.is_type => Some(Binding::Type(resolve_type(&a.text, scope))),
-                (Some(a), _) => self.eval(&a.text, scope).map(Binding::Value),
-                (None, Some(d)) if p.is_type => Some(Binding::Type(resolve_type(d, &here))),
-                (None, Some(d)) => self.eval(d, &here).map(Binding::Value),
-                (None, None) => None,
-            };
-            if let Some(b) = binding {
-                bound.push((p.name.clone(), b));
-            }
-        }
-        bound
+    pub(super) fn bind(
+        &self,
+        f: &Function,
+        arguments: &[Expr],
+        scope: &Scope<'_>,
+    ) -> Vec<(String, Binding)> {
+        let budget = fresh_budget();
+        let view = self.view(self, scope, &budget);
+        let closed: Vec<String> = arguments
+            .iter()
+            .map(|a| view.closed_argument(&a.text))
+            .collect();
+        view.bound(&f.template_params, &closed, self, f.range.start, &[])
     }
 
     /// Size of one `__shared__` array in bytes; `None` for a dynamic one and where it is not known.
     pub fn shared_bytes(&self, array: &SharedArray, bindings: &[(String, Binding)]) -> Option<u64> {
+        self.shared_bytes_for(self, array, bindings)
+    }
+
+    /// As [`Model::shared_bytes`], in a header of `root`.
+    pub(super) fn shared_bytes_for(
+        &self,
+        root: &Model,
+        array: &SharedArray,
+        bindings: &[(String, Binding)],
+    ) -> Option<u64> {
         if array.dynamic {
             return None;
         }
+        let budget = fresh_budget();
         let scope = Scope::at(array.name_range.start).with(bindings);
-        let mut bytes = self.size_of(&array.element, &scope)?;
+        let view = self.view(root, &scope, &budget);
+        let mut bytes = view.layout(&array.element)?.size;
         for dim in &array.dims {
-            bytes = bytes.checked_mul(u64::try_from(self.eval(&dim.text, &scope)?).ok()?)?;
+            bytes = bytes.checked_mul(u64::try_from(evaluate(&dim.text, &view)?).ok()?)?;
         }
         Some(bytes)
     }
 
-    /// Static LDS of a kernel with its template parameters bound, the device functions that it calls included.
-    pub fn static_lds(&self, function: usize, bindings: &[(String, Binding)]) -> StaticLds {
-        let mut visited: Vec<(usize, Vec<(String, Binding)>)> = Vec::new();
-        let mut todo = vec![(function, bindings.to_vec())];
-        let mut sizes: Vec<(u64, u64)> = Vec::new();
-        let mut out = StaticLds::default();
-        let mut known = true;
-        while let Some((f, bound)) = todo.pop() {
-            if visited.len() > 64 || visited.iter().any(|(g, b)| *g == f && *b == bound) {
-                continue;
-            }
-            let Some(function) = self.functions.get(f) else {
-                continue;
-            };
-            for (index, array) in self.shared_of(f).filter(|(_, s)| !s.dynamic) {
-                out.arrays.push(index);
-                let scope = Scope::at(array.name_range.start).with(&bound);
-                match self.shared_bytes(array, &bound) {
-                    Some(bytes) => {
-                        let align = array
-                            .align
-                            .or_else(|| self.align_of(&array.element, &scope));
-                        sizes.push((align.unwrap_or(1).max(1), bytes));
-                    }
-                    None => known = false,
-                }
-            }
-            for call in self.calls.iter().filter(|c| function.body.contains(&c.at)) {
-                for (g, callee) in self.functions.iter().enumerate() {
-                    if callee.is_device() && callee.name == call.name {
-                        let scope = Scope::at(call.at).with(&bound);
-                        todo.push((g, self.bind(callee, &call.template_args, &scope)));
-                    }
-                }
-            }
-            visited.push((f, bound));
-        }
-        // The compiler lays the largest alignments out first.
-        sizes.sort_unstable_by(|a, b| b.cmp(a));
-        let total = sizes.iter().try_fold(0u64, |at, (align, bytes)| {
-            at.checked_next_multiple_of(*align)?.checked_add(*bytes)
-        });
-        out.bytes = if known { total } else { None };
-        out
+    /// Text of the alias declared at `at`.
+    pub(super) fn alias_starting(&self, at: usize) -> Option<&str> {
+        self.aliases
+            .iter()
+            .find(|a| a.at == at)
+            .map(|a| a.ty.as_str())
     }
 }
 
-/// A type argument, with a template parameter of the surrounding function replaced by what it is bound to.
-fn resolve_type(text: &str, scope: &Scope<'_>) -> String {
-    match scope.bindings.iter().find(|(n, _)| n == text.trim()) {
-        Some((_, Binding::Type(t))) => t.clone(),
-        _ => text.trim().to_owned(),
-    }
+pub(super) fn fresh_budget() -> Cell<u32> {
+    Cell::new(BUDGET)
 }
