@@ -13,7 +13,7 @@
 //! use hipsmith_syntax::{Document, FunctionKind, Scope};
 //! let doc = Document::new(
 //!     "#define N 64\n\
-//!      template <int B> __global__ void k(float *x) { __shared__ float s[B][N + 1]; }\n\
+//!      template <int B> __global__ void k(float *x) { __shared__ float s[B][N + 1]; x[0] = s[1][1]; }\n\
 //!      void go(float *x) { dim3 block(N, 4); k<4 * N><<<8, block>>>(x); }",
 //! );
 //! let model = doc.model();

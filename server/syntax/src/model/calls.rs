@@ -278,7 +278,7 @@ impl Run<'_, '_> {
         // `const int n = value, m = value`
         let equals = words.iter().position(|w| matches!(*w, "=" | "{"))?;
         let name = words.get(equals.checked_sub(1)?)?;
-        if equals < 2 || words.iter().any(|w| *w == ",") {
+        if equals < 2 || words.contains(&",") {
             return None;
         }
         let value = if words.get(equals) == Some(&"{") {
