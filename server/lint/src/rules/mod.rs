@@ -15,6 +15,7 @@ mod lds_over_limit;
 mod mixed_wave_sizes;
 mod sync_argument_order;
 mod sync_mask_32_bits;
+mod uncoalesced_access;
 mod wave_size_not_constant;
 
 use crate::Rule;
@@ -33,6 +34,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &lds_over_limit::RULE,
     &lds_bank_conflict::RULE,
     &barrier_in_divergent_flow::RULE,
+    &uncoalesced_access::RULE,
     &inline_ptx::RULE,
     &launch_bounds_missing::RULE,
     &sync_mask_32_bits::RULE,
