@@ -292,8 +292,58 @@ fn time(path: &Path) {
         println!("{}: cannot be read", path.display());
         return;
     };
-    let document = Document::new(String::from_utf8_lossy(&raw).into_owned());
+    let text = String::from_utf8_lossy(&raw).into_owned();
+    let fastest = |f: &mut dyn FnMut()| {
+        (0..20)
+            .map(|_| {
+                let begun = std::time::Instant::now();
+                f();
+                begun.elapsed()
+            })
+            .min()
+            .unwrap_or_default()
+    };
+    let document = Document::new(text.clone());
     let _ = document.model();
+    println!("{} bytes", text.len());
+    let mut parser = tree_sitter::Parser::new();
+    let _ = parser.set_language(&hipsmith_syntax::language());
+    let bare = fastest(&mut || {
+        std::hint::black_box(parser.parse(document.masked(), None));
+    });
+    println!("bare parse: {bare:?}");
+    let read = fastest(&mut || {
+        std::hint::black_box(Document::new(text.clone()));
+    });
+    println!("document: {read:?}");
+    let whole = fastest(&mut || {
+        std::hint::black_box(Document::new(text.clone()).model());
+    });
+    println!("document and model: {whole:?}");
+    let middle = text.floor_char_boundary(text.len() / 2);
+    let at = text[middle..].find(';').map_or(middle, |p| middle + p + 1);
+    let mut typed = document.clone();
+    let mut on = false;
+    let mut letter = |typed: &mut Document| {
+        on = !on;
+        let edit = hipsmith_syntax::Edit {
+            range: at..at + usize::from(!on),
+            text: if on { ";".into() } else { String::new() },
+        };
+        typed.apply(&[edit], 1);
+    };
+    let edit = fastest(&mut || letter(&mut typed));
+    println!("a letter: {edit:?}");
+    let edit = fastest(&mut || {
+        letter(&mut typed);
+        let _ = typed.model();
+    });
+    println!("a letter and the model: {edit:?}");
+    let edit = fastest(&mut || {
+        letter(&mut typed);
+        std::hint::black_box(check(&typed, &Config::default()));
+    });
+    println!("a letter and the check: {edit:?}");
     let shortest = |config: &Config| {
         (0..40)
             .map(|_| {

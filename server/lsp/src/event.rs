@@ -73,6 +73,15 @@ pub enum Event {
         /// What was found.
         findings: Arc<[Diagnostic]>,
     },
+    /// Nothing was typed for a while after a version was checked.
+    Paused {
+        /// The document's name.
+        uri: lsp::Uri,
+        /// Which opening of it.
+        instance: u64,
+        /// The version that was checked.
+        version: i32,
+    },
     /// Background compilation of a document's text ended.
     Compiled {
         /// The document's name.

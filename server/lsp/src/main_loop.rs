@@ -110,6 +110,11 @@ impl Loop {
                 target,
                 findings,
             } => pipeline::check_ended(self, &uri, instance, version, &target, findings),
+            Event::Paused {
+                uri,
+                instance,
+                version,
+            } => pipeline::settle(self, &uri, instance, version),
             Event::Compiled {
                 uri,
                 instance,

@@ -17,6 +17,9 @@ use crate::main_loop::Loop;
 use crate::resources::Resources;
 use crate::session::{Compiling, file_of};
 
+/// How long nothing is typed before a text with errors is read from scratch.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
+
 /// What one `didOpen` or `didChange` says: the version afterwards, and the replaced ranges in order.
 #[derive(Debug)]
 pub struct Change {
@@ -175,11 +178,48 @@ pub fn check_ended(
     open.checking = false;
     if newest && open.is_current(version) {
         open.findings = Some((version, findings));
+        let settled = open.document.is_settled();
         this.publish(uri);
+        if !settled {
+            let (events, uri) = (this.events.clone(), uri.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE).await;
+                let _ = events.send(Event::Paused {
+                    uri,
+                    instance,
+                    version,
+                });
+            });
+        }
     } else {
         open.wants_check = true;
     }
     proceed(this, uri);
+}
+
+/// The user pauses over code that does not parse: read it once more from scratch, since the grammar's guesses around an
+/// error depend on what was there before.
+pub fn settle(this: &mut Loop, uri: &lsp::Uri, instance: u64, version: i32) {
+    let Some(open) = this.session.open(uri, instance) else {
+        return;
+    };
+    let current = open.is_current(version) && open.document.version() == version;
+    if open.reading || !current || open.document.is_settled() {
+        return;
+    }
+    open.reading = true;
+    open.wants_check = true;
+    let (mut document, is_hip) = (open.document.clone(), open.is_hip);
+    let (events, uri) = (this.events.clone(), uri.clone());
+    tokio::task::spawn_blocking(move || {
+        document.settle();
+        let _ = events.send(Event::Read {
+            uri,
+            instance,
+            document,
+            is_hip,
+        });
+    });
 }
 
 /// Compile the text for its kernels' resources; a compilation of an older text is stopped. Runs a program, so only in

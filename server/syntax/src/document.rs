@@ -91,6 +91,8 @@ pub struct Document {
     grammar: Parsed,
     tree: Arc<Tree>,
     parsed: bool,
+    /// Whether the last parse started from an older tree.
+    patched: bool,
     lines: Arc<LineIndex>,
     model: Arc<OnceLock<Arc<Model>>>,
 }
@@ -119,6 +121,7 @@ impl Document {
             pre: Arc::new(pre),
             grammar,
             parsed,
+            patched: false,
             model: Arc::default(),
         }
     }
@@ -171,6 +174,7 @@ impl Document {
             let mut old = self.grammar.clone();
             old.edit(&edit);
             let known = self.parsed;
+            self.patched = known;
             (self.grammar, self.parsed) = parse(&masked, known.then_some(&old));
             let unchanged = (known && self.parsed).then(|| Unchanged {
                 before: &self.tree,
@@ -192,6 +196,29 @@ impl Document {
         self.marks = marks.into();
         self.pre = Arc::new(pre);
         self.model = Arc::default();
+    }
+
+    /// Parse once more from scratch if it could matter; whether anything changed.
+    ///
+    /// Around an error the grammar guesses, and with the pieces of an older tree at hand it may guess otherwise than
+    /// without. Worth the time when the user pauses, not at each keystroke.
+    pub fn settle(&mut self) -> bool {
+        if std::mem::take(&mut self.patched) && self.root().has_error() {
+            let (grammar, parsed) = parse(&self.masked, None);
+            let tree = Tree::new(&grammar, self.masked.clone(), None);
+            let changed = tree != *self.tree;
+            (self.grammar, self.parsed) = (grammar, parsed);
+            if changed {
+                self.tree = Arc::new(tree);
+                self.model = Arc::default();
+            }
+            return changed;
+        }
+        false
+    }
+    /// Whether [`Document::settle`] could change anything.
+    pub fn is_settled(&self) -> bool {
+        !(self.patched && self.root().has_error())
     }
 
     /// The user's text.

@@ -168,6 +168,14 @@ struct Item {
     table: Arc<Table>,
 }
 
+impl PartialEq for Tree {
+    fn eq(&self, other: &Self) -> bool {
+        let same =
+            |(a, b): (&Item, &Item)| (a.base, a.slot) == (b.base, b.slot) && a.table == b.table;
+        self.items.len() == other.items.len() && self.items.iter().zip(&other.items).all(same)
+    }
+}
+
 /// The tree of one text. The first table is the skeleton: the root, and what stands between it and the items.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
@@ -189,9 +197,9 @@ pub(crate) struct Unchanged<'a> {
     pub(crate) restructured: Vec<Range<usize>>,
 }
 
-impl Unchanged<'_> {
-    /// The table of the item at `range` of the new text, if the edit did not touch it.
-    fn table(&self, node: tree_sitter::Node<'_>) -> Option<Arc<Table>> {
+impl<'a> Unchanged<'a> {
+    /// Where `node` started before, if the edit touched nothing of it.
+    fn place(&self, node: tree_sitter::Node<'_>) -> Option<u32> {
         let (start, end) = (node.start_byte(), node.end_byte());
         let old = if end < self.prefix {
             start
@@ -204,15 +212,70 @@ impl Unchanged<'_> {
         if self.restructured.get(at).is_some_and(|r| r.start <= end) {
             return None;
         }
-        let old = u32::try_from(old).ok()?;
+        u32::try_from(old).ok()
+    }
+    /// The item that started at `base`.
+    fn item(&self, base: u32) -> Option<&'a Item> {
         let items = self.before.items.get(1..)?;
-        let item = items.get(items.binary_search_by_key(&old, |i| i.base).ok()?)?;
+        items.get(items.binary_search_by_key(&base, |i| i.base).ok()?)
+    }
+    /// The table of the item `node`, if the edit did not touch it.
+    fn table(&self, node: tree_sitter::Node<'_>) -> Option<Arc<Table>> {
+        let item = self.item(self.place(node)?)?;
         let root = item.table.nodes.first()?;
-        let same = root.end as usize == end - start
-            && root.kind == node.kind_id()
-            && item.table.nodes.len() == node.descendant_count()
-            && (root.flags & HAS_ERROR != 0) == node.has_error();
-        same.then(|| item.table.clone())
+        is_same(root, item.table.nodes.len(), node).then(|| item.table.clone())
+    }
+    /// The item that the edit made into `node`, to take from it what the edit did not touch.
+    fn parts(&self, node: tree_sitter::Node<'_>) -> Option<Parts<'_>> {
+        let start = node.start_byte();
+        let item = self.item(u32::try_from(start).ok()?)?;
+        (start < self.prefix).then_some(Parts {
+            unchanged: self,
+            item,
+            next: 0,
+        })
+    }
+}
+
+/// Whether a node with `descendants` (itself included) is still what it was. Its text is known to be the same.
+fn is_same(old: &Raw, descendants: usize, node: tree_sitter::Node<'_>) -> bool {
+    (old.end - old.start) as usize == node.end_byte() - node.start_byte()
+        && old.kind == node.kind_id()
+        && descendants == node.descendant_count()
+        && (old.flags & HAS_ERROR != 0) == node.has_error()
+}
+
+/// The nodes of an item before the edit, gone through once in order.
+struct Parts<'a> {
+    unchanged: &'a Unchanged<'a>,
+    item: &'a Item,
+    next: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// Below this many nodes, looking for them takes as long as copying them from the grammar.
+    const WORTH: usize = 8;
+
+    /// `node` as it was with all below it, and its index in the table.
+    fn find(&mut self, node: tree_sitter::Node<'_>) -> Option<(&'a [Raw], u32)> {
+        if node.descendant_count() < Self::WORTH {
+            return None;
+        }
+        let start = self.unchanged.place(node)?.checked_sub(self.item.base)?;
+        let nodes = &self.item.table.nodes;
+        while let Some(old) = nodes.get(self.next) {
+            let index = self.next;
+            if old.start > start {
+                return None;
+            }
+            let all = nodes.get(index..old.link as usize)?;
+            if old.start == start && is_same(old, all.len(), node) {
+                self.next += all.len();
+                return Some((all, u32::try_from(index).ok()?));
+            }
+            self.next += 1;
+        }
+        None
     }
 }
 
@@ -263,15 +326,17 @@ fn raw(cursor: &TreeCursor<'_>, node: tree_sitter::Node<'_>, base: u32, parent: 
 }
 
 /// Copy the node under `cursor` and all below it; the cursor comes back to where it was.
-fn table(cursor: &mut TreeCursor<'_>) -> Table {
+fn table(cursor: &mut TreeCursor<'_>, mut parts: Option<Parts<'_>>) -> Table {
     let root = cursor.node();
     let base = u32::try_from(root.start_byte()).unwrap_or(u32::MAX);
     let mut nodes = Vec::with_capacity(root.descendant_count());
     nodes.push(raw(cursor, root, base, 0));
     let mut above = Vec::new();
     let mut here = 0u32;
+    // Whether what is below `here` is there already.
+    let mut whole = false;
     'down: loop {
-        if cursor.goto_first_child() {
+        if !whole && cursor.goto_first_child() {
             above.push(here);
         } else {
             loop {
@@ -295,7 +360,22 @@ fn table(cursor: &mut TreeCursor<'_>) -> Table {
         {
             new.flags |= IN_ERROR;
         }
+        let before = parts.as_mut().and_then(|p| p.find(cursor.node()));
+        whole = before.is_some();
         nodes.push(new);
+        if let Some(([old, below @ ..], index)) = before {
+            let stays = (old.flags ^ new.flags) & IN_ERROR == 0;
+            whole = stays;
+            if stays {
+                nodes.extend(below.iter().map(|n| Raw {
+                    start: n.start - old.start + new.start,
+                    end: n.end - old.start + new.start,
+                    parent: n.parent - index + here,
+                    link: n.link - index + here,
+                    ..*n
+                }));
+            }
+        }
     }
     let names = &*NAMES;
     let notable = nodes
@@ -368,9 +448,10 @@ impl Tree {
             if node.child_count() > 0 && !holds_items(node.kind()) {
                 new.flags |= ITEM;
                 new.link = u32::try_from(items.len()).unwrap_or(u32::MAX);
-                let table = unchanged
-                    .and_then(|u| u.table(node))
-                    .unwrap_or_else(|| Arc::new(table(&mut cursor)));
+                let table = unchanged.and_then(|u| u.table(node)).unwrap_or_else(|| {
+                    let parts = unchanged.and_then(|u| u.parts(node));
+                    Arc::new(table(&mut cursor, parts))
+                });
                 items.push(Item {
                     base: new.start,
                     slot: here,
