@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use hipsmith_syntax::lanes::{Evaluator, Geometry, Names};
+use hipsmith_syntax::lex::{Token, tokens};
 use hipsmith_syntax::{Document, FunctionKind, Model, Scope};
 use hipsmith_target::Target;
 
@@ -109,6 +110,7 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         by_name,
         ids: RefCell::default(),
         schemes: OnceCell::new(),
+        words: OnceCell::new(),
         callers: OnceCell::new(),
     };
     f(&cx);
@@ -135,6 +137,7 @@ pub struct Context<'t> {
     /// Ids that variables hold, by the node of the variable's name.
     pub(crate) ids: RefCell<HashMap<usize, Option<Id>>>,
     pub(crate) schemes: OnceCell<Vec<Vec<Scheme>>>,
+    pub(crate) words: OnceCell<Vec<Token>>,
     pub(crate) callers: OnceCell<Vec<Vec<usize>>>,
 }
 
@@ -246,6 +249,26 @@ impl<'t> Context<'t> {
     /// Whether the byte at `offset` is in code that the target does not compile.
     pub fn is_inactive(&self, offset: usize) -> bool {
         self.document.is_inactive(offset)
+    }
+
+    /// The tokens of the masked text, comments left out: for what stands outside functions and in directives too.
+    pub fn words(&self) -> &[Token] {
+        self.words.get_or_init(|| tokens(self.source))
+    }
+
+    /// Whether the project seems to bring its own names for both platforms: a macro for `word`, or a local header that
+    /// is about HIP or compatibility.
+    pub fn may_be_mapped(&self, word: &str) -> bool {
+        self.redefines(word)
+            || self.model.includes().iter().any(|(path, local)| {
+                let path = path.to_ascii_lowercase();
+                *local
+                    && [
+                        "hip", "compat", "rocm", "vendor", "portab", "cuda_to", "gpu",
+                    ]
+                    .iter()
+                    .any(|p| path.contains(p))
+            })
     }
 
     /// The text of a node.

@@ -5,6 +5,7 @@ mod ballot_in_32_bits;
 mod barrier_in_divergent_flow;
 mod broadcast_without_width;
 mod consistent_32_lanes;
+mod cuda_only_intrinsic;
 mod inline_ptx;
 mod lane_id_masked_with_size;
 mod lane_index_past_array;
@@ -15,6 +16,7 @@ mod lds_over_limit;
 mod mixed_wave_sizes;
 mod sync_argument_order;
 mod sync_mask_32_bits;
+mod tensor_core_cuda_only;
 mod uncoalesced_access;
 mod wave_size_not_constant;
 
@@ -37,5 +39,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &uncoalesced_access::RULE,
     &inline_ptx::RULE,
     &launch_bounds_missing::RULE,
+    &cuda_only_intrinsic::RULE,
+    &tensor_core_cuda_only::RULE,
     &sync_mask_32_bits::RULE,
 ];
