@@ -7,6 +7,7 @@ mod barriers;
 mod context;
 mod diagnostic;
 mod facts;
+mod lds_order;
 mod rule;
 mod rules;
 mod shapes;

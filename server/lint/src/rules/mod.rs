@@ -13,6 +13,8 @@ mod lane_mask_literal_32;
 mod launch_bounds_missing;
 mod lds_bank_conflict;
 mod lds_over_limit;
+mod lds_race_without_barrier;
+mod missing_barrier_in_loop;
 mod mixed_wave_sizes;
 mod sync_argument_order;
 mod sync_mask_32_bits;
@@ -36,6 +38,8 @@ pub(crate) static TABLE: &[&Rule] = &[
     &lds_over_limit::RULE,
     &lds_bank_conflict::RULE,
     &barrier_in_divergent_flow::RULE,
+    &lds_race_without_barrier::RULE,
+    &missing_barrier_in_loop::RULE,
     &uncoalesced_access::RULE,
     &inline_ptx::RULE,
     &launch_bounds_missing::RULE,

@@ -80,13 +80,26 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             continue;
         }
         let settings = cx.settings(index);
+        let (flat, wide) = (is_flat(cx, f), rows_are_wide(cx, f));
+        let readers: Vec<(&Setting, Evaluator<'_, '_>)> = settings
+            .iter()
+            .filter_map(|setting| {
+                let geometry = match setting.shape {
+                    Some(shape) => Geometry::Block { shape, wave: 0 },
+                    None if flat => Geometry::FirstWave,
+                    None if wide => Geometry::Wide,
+                    None => return None,
+                };
+                Some((setting, cx.evaluator_in(f, setting, geometry)))
+            })
+            .collect();
         let mut said: HashSet<String> = HashSet::new();
         for s in &f.subscripts {
             let text = cx.text(*s);
             if said.contains(text) {
                 continue;
             }
-            let Some(found) = worst(cx, f, &settings, *s) else {
+            let Some(found) = worst(cx, f, &readers, *s) else {
                 continue;
             };
             said.insert(text.to_owned());
@@ -156,7 +169,7 @@ fn report(cx: &Context<'_>, node: Node<'_>, found: &Found<'_>) -> Diagnostic {
 fn worst<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
-    settings: &[Setting],
+    readers: &[(&Setting, Evaluator<'_, 't>)],
     node: Node<'t>,
 ) -> Option<Found<'t>> {
     let list = node.child_by_field_name("indices")?;
@@ -175,17 +188,9 @@ fn worst<'t>(
         return None;
     }
     let pointer = pointer(cx, f, base)?;
-    let wide = rows_are_wide(cx, f);
     let mut out: Option<Found<'t>> = None;
-    for setting in settings {
-        let geometry = match setting.shape {
-            Some(shape) => Geometry::Block { shape, wave: 0 },
-            None if is_flat(cx, f) => Geometry::FirstWave,
-            None if wide => Geometry::Wide,
-            None => continue,
-        };
-        let eval = cx.evaluator_in(f, setting, geometry);
-        let reader = Reader { cx, f, eval: &eval };
+    for (setting, eval) in readers {
+        let reader = Reader { cx, f, eval };
         let Some(found) = reader.access(setting, &pointer, index, node) else {
             continue;
         };
@@ -291,13 +296,13 @@ struct Index<'t> {
     coordinate: bool,
 }
 
-struct Reader<'a, 'b, 't> {
-    cx: &'a Context<'t>,
-    f: &'a Function<'t>,
-    eval: &'b Evaluator<'a, 't>,
+struct Reader<'b, 't> {
+    cx: &'b Context<'t>,
+    f: &'b Function<'t>,
+    eval: &'b Evaluator<'b, 't>,
 }
 
-impl<'t> Reader<'_, '_, 't> {
+impl<'t> Reader<'_, 't> {
     fn access(
         &self,
         setting: &Setting,
@@ -648,7 +653,7 @@ impl<'t> Reader<'_, '_, 't> {
     }
 }
 
-impl<'t> Reader<'_, '_, 't> {
+impl<'t> Reader<'_, 't> {
     /// Whether a comparison holds for the last lanes of the last wavefront only: the rest of an array that does not
     /// fill a vector.
     fn only_the_last(&self, condition: Node<'t>, inverted: bool) -> bool {
