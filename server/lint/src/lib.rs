@@ -7,7 +7,9 @@ mod barriers;
 mod context;
 mod diagnostic;
 mod facts;
+mod incremental;
 mod lds_order;
+mod reach;
 mod rule;
 mod rules;
 mod shapes;
@@ -23,7 +25,8 @@ use std::collections::BTreeSet;
 pub use context::Context;
 pub use diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use hipsmith_syntax::Document;
-pub use rule::{Rule, explain, reference, rule, rules};
+pub use incremental::Cache;
+pub use rule::{Rule, Scope, explain, reference, rule, rules};
 
 /// Settings of the rules.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -38,14 +41,25 @@ pub struct Config {
 ///
 /// Code that the target does not compile is not looked at, nor is code that does not parse.
 pub fn check(document: &Document, config: &Config) -> Vec<Diagnostic> {
+    check_again(document, config, None)
+}
+
+/// As [`check`], while somebody types: functions that are as they were at the last check with this cache, and of which
+/// nothing changed that they depend on, are not looked at again. The findings are the same.
+pub fn check_again(
+    document: &Document,
+    config: &Config,
+    cache: Option<&mut Cache>,
+) -> Vec<Diagnostic> {
     let mut out = Vec::new();
-    context::with(document, config, |cx| {
-        for rule in rules() {
-            let wanted = config.only.is_empty() || config.only.contains(rule.id);
-            if wanted && !config.disabled.contains(rule.id) {
-                (rule.check)(cx, &mut out);
+    context::with(document, config, |cx| match cache {
+        None => {
+            cx.look_at(None, &mut out);
+            for i in 0..cx.functions.len() {
+                cx.look_at(Some(i), &mut out);
             }
         }
+        Some(cache) => cache.check(cx, &mut out),
     });
     let suppressions = suppress::Suppressions::of(document.text());
     out.retain(|d| !suppressions.allows(d.rule, &d.range));
