@@ -19,6 +19,8 @@ pub enum Family {
     S,
     /// Portability: does not compile, launch or mean the same on the target.
     P,
+    /// Comments to hipsmith itself.
+    A,
 }
 
 impl Family {
@@ -31,6 +33,7 @@ impl Family {
             Family::V => "V",
             Family::S => "S",
             Family::P => "P",
+            Family::A => "A",
         }
     }
 
@@ -43,6 +46,7 @@ impl Family {
             Family::V => "vectorization and coalescing",
             Family::S => "synchronization",
             Family::P => "portability",
+            Family::A => "annotations",
         }
     }
 }
@@ -111,16 +115,7 @@ impl Fix {
 
     /// The text with the edits applied; `None` when an edit does not fit the text or overlaps another.
     pub fn apply(&self, source: &str) -> Option<String> {
-        let mut out = String::with_capacity(source.len() + 64);
-        let mut at = 0;
-        for (range, new) in &self.edits {
-            out.push_str(source.get(at..range.start)?);
-            source.get(range.clone())?;
-            out.push_str(new);
-            at = range.end;
-        }
-        out.push_str(source.get(at..)?);
-        Some(out)
+        crate::fix::apply(source, &self.edits)
     }
 }
 

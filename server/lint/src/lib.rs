@@ -7,9 +7,9 @@ mod barriers;
 mod context;
 mod diagnostic;
 mod facts;
-mod incremental;
+mod fix;
 mod lds_order;
-mod reach;
+mod names;
 mod rule;
 mod rules;
 mod shapes;
@@ -20,13 +20,15 @@ mod waves;
 #[cfg(test)]
 mod harness;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use context::Context;
 pub use diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
+pub use fix::{Edits, Fixed, apply, fix, select};
 use hipsmith_syntax::Document;
-pub use incremental::Cache;
-pub use rule::{Rule, Scope, explain, reference, rule, rules};
+pub use names::similar;
+pub use rule::{Rule, explain, reference, rule, rules};
+pub use suppress::{UNUSED, suppression};
 
 /// Settings of the rules.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -35,34 +37,45 @@ pub struct Config {
     pub disabled: BTreeSet<String>,
     /// When not empty, only these rules are run.
     pub only: BTreeSet<String>,
+    /// How bad every finding of a rule is taken to be, by id, instead of what the rule says.
+    pub levels: BTreeMap<String, Severity>,
+}
+
+impl Config {
+    /// Whether findings of the rule are reported.
+    pub fn reports(&self, rule: &str) -> bool {
+        (self.only.is_empty() || self.only.contains(rule)) && !self.disabled.contains(rule)
+    }
 }
 
 /// All findings in `document` for its target, in text order, suppressed ones left out.
 ///
 /// Code that the target does not compile is not looked at, nor is code that does not parse.
 pub fn check(document: &Document, config: &Config) -> Vec<Diagnostic> {
-    check_again(document, config, None)
-}
-
-/// As [`check`], while somebody types: functions that are as they were at the last check with this cache, and of which
-/// nothing changed that they depend on, are not looked at again. The findings are the same.
-pub fn check_again(
-    document: &Document,
-    config: &Config,
-    cache: Option<&mut Cache>,
-) -> Vec<Diagnostic> {
     let mut out = Vec::new();
-    context::with(document, config, |cx| match cache {
-        None => {
-            cx.look_at(None, &mut out);
-            for i in 0..cx.functions.len() {
-                cx.look_at(Some(i), &mut out);
-            }
+    let mut suppressions = suppress::Suppressions::of(document);
+    let judge = config.reports(UNUSED) && !suppressions.is_empty();
+    // To say that a comment silences nothing, its rule must have run.
+    let runs = |id: &str| {
+        config.reports(id) || (judge && !config.disabled.contains(id) && suppressions.name(id))
+    };
+    let ran: BTreeSet<&str> = rules().iter().map(|r| r.id).filter(|id| runs(id)).collect();
+    context::with(document, config, |cx| {
+        for rule in rules().iter().filter(|r| ran.contains(r.id)) {
+            (rule.check)(cx, &mut out);
         }
-        Some(cache) => cache.check(cx, &mut out),
     });
-    let suppressions = suppress::Suppressions::of(document.text());
-    out.retain(|d| !suppressions.allows(d.rule, &d.range));
+    out.retain(|d| !suppressions.allows(d.rule, &d.range) && config.reports(d.rule));
+    if judge {
+        let mut told = suppressions.judge(document, |id| ran.contains(id));
+        told.retain(|d| !suppressions.allows(d.rule, &d.range));
+        out.append(&mut told);
+    }
+    for d in &mut out {
+        if let Some(level) = config.levels.get(d.rule) {
+            d.severity = *level;
+        }
+    }
     out.sort_by(|a, b| {
         (a.range.start, a.range.end, a.rule).cmp(&(b.range.start, b.range.end, b.rule))
     });

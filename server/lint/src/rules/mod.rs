@@ -20,6 +20,7 @@ mod sync_argument_order;
 mod sync_mask_32_bits;
 mod tensor_core_cuda_only;
 mod uncoalesced_access;
+mod unused_suppression;
 mod wave_size_not_constant;
 
 use crate::Rule;
@@ -46,4 +47,5 @@ pub(crate) static TABLE: &[&Rule] = &[
     &cuda_only_intrinsic::RULE,
     &tensor_core_cuda_only::RULE,
     &sync_mask_32_bits::RULE,
+    &unused_suppression::RULE,
 ];
