@@ -148,6 +148,7 @@ fn dependencies_point_downwards_only() {
         "runtime",
         "profile",
         "simulator",
+        "project",
         "lint",
         "headers",
         "syntax",

@@ -14,9 +14,8 @@ use crate::verify::element::Element;
 /// Name of the file.
 pub const FILE: &str = "hipsmith.toml";
 
-/// The whole file.
+/// Our part of the file; the rest is for `hipsmith check` and checked there.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Config {
     #[serde(default)]
     subject: Vec<Declared>,
