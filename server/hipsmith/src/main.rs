@@ -2,10 +2,13 @@
 
 mod check;
 mod explain;
+mod fix;
+mod given;
 mod interrupt;
 mod lsp;
 mod optimize;
 mod run;
+mod sources;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,8 @@ enum Command {
     Lsp(lsp::Args),
     /// Find faults in HIP files.
     Check(check::Args),
+    /// Apply the safe fixes of HIP files.
+    Fix(fix::Args),
     /// Print a rule's page, or list the rules.
     Explain(explain::Args),
     /// Try rewrites of one kernel, verify and time each, and show the best as a diff.
@@ -44,6 +49,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Lsp(args) => lsp::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Fix(args) => fix::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Optimize(args) => optimize::run(&args),
         Command::Run(args) => run::run(&args),
