@@ -39,6 +39,9 @@ impl PartialEq for Stamp {
     }
 }
 
+/// A file, and the macros of the including file that decide what of it is compiled.
+type Key = (PathBuf, Vec<(String, String)>);
+
 #[derive(Debug)]
 struct Kept {
     header: Arc<Header>,
@@ -50,7 +53,7 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct State {
-    headers: HashMap<PathBuf, Kept>,
+    headers: HashMap<Key, Kept>,
     /// Where a name led from a folder, and when that was looked up.
     found: HashMap<(PathBuf, String, bool), (Instant, Option<PathBuf>)>,
     /// Texts of files that are open in an editor.
@@ -95,7 +98,7 @@ impl Headers {
             Some(text) => state.open.insert(path.clone(), text),
             None => state.open.remove(&path),
         };
-        let is_header = state.headers.contains_key(&path);
+        let is_header = state.headers.keys().any(|(header, _)| *header == path);
         if is_header {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
@@ -149,31 +152,32 @@ impl Headers {
     }
 
     /// The kept header, if nothing that it was made of has changed.
-    fn kept(&self, path: &Path) -> Option<Arc<Header>> {
+    fn kept(&self, key: &Key) -> Option<Arc<Header>> {
         let now = (Instant::now(), self.changes.load(Ordering::Relaxed));
         let (header, stamp, inner) = {
             let state = self.lock();
-            let kept = state.headers.get(path)?;
+            let kept = state.headers.get(key)?;
             let (when, changes) = kept.checked;
             if now.0.duration_since(when) < FRESH && changes == now.1 {
                 return Some(kept.header.clone());
             }
             (kept.header.clone(), kept.stamp.clone(), kept.inner.clone())
         };
-        let same = self.stamp(path).as_ref() == Some(&stamp)
+        let same = self.stamp(&key.0).as_ref() == Some(&stamp)
             && inner
                 .iter()
                 .all(|(path, stamp)| self.stamp(path).as_ref() == Some(stamp));
         if !same {
             return None;
         }
-        if let Some(kept) = self.lock().headers.get_mut(path) {
+        if let Some(kept) = self.lock().headers.get_mut(key) {
             kept.checked = now;
         }
         Some(header)
     }
 
-    fn read(&self, path: PathBuf, through: Vec<PathBuf>) -> Option<Arc<Header>> {
+    fn read(&self, key: Key, through: Vec<PathBuf>) -> Option<Arc<Header>> {
+        let path = key.0.clone();
         let changes = self.changes.load(Ordering::Relaxed);
         let stamp = self.stamp(&path)?;
         let text: Arc<str> = match &stamp {
@@ -193,7 +197,9 @@ impl Headers {
             state.headers.clear();
             state.kept_bytes = 0;
         }
-        let header = Arc::new(Header::read(text, self.options_for(path.clone(), through)));
+        let mut options = self.options_for(path, through);
+        options.defines.extend(key.1.iter().cloned());
+        let header = Arc::new(Header::read(text, options));
         let inner = header
             .model()
             .headers()
@@ -208,7 +214,7 @@ impl Headers {
         };
         let mut state = self.lock();
         state.kept_bytes += size;
-        if let Some(old) = state.headers.insert(path, kept) {
+        if let Some(old) = state.headers.insert(key, kept) {
             let gone = old.header.model().text().len();
             state.kept_bytes = state.kept_bytes.saturating_sub(gone);
         }
@@ -226,12 +232,13 @@ impl Includes for Headers {
         if path == include.from || include.through.contains(&path) {
             return None;
         }
-        if let Some(header) = self.kept(&path) {
+        let key = (path, include.defines.to_vec());
+        if let Some(header) = self.kept(&key) {
             return Some(header);
         }
         let mut through = include.through.to_vec();
         through.push(include.from.to_owned());
-        self.read(path, through)
+        self.read(key, through)
     }
 }
 

@@ -421,7 +421,11 @@ impl Parser<'_> {
             _ => {
                 let start = self.at;
                 for close in ["(", "{"] {
-                    if let Some(ty) = self.type_until(close) {
+                    // `S::f(4)` calls a function unless `S::f` is a type.
+                    if let Some(ty) = self
+                        .type_until(close)
+                        .filter(|ty| !ty.contains("::") || self.names.size_of(ty).is_some())
+                    {
                         self.at += 1;
                         if self.eat(")") || self.eat("}") {
                             return Ok(Some(0));

@@ -23,6 +23,9 @@ pub struct Include<'a> {
     pub from: &'a Path,
     /// The files that led there, outermost first: a file among them is being read right now.
     pub through: &'a [PathBuf],
+    /// Macros that decide what of the header is compiled, as they are defined before the `#include`; empty when the
+    /// header is first asked for. It then says which names it asks for ([`Header::asks`]).
+    pub defines: &'a [(String, String)],
 }
 
 /// Where headers come from. Asked at every reading of a document, so answers should come from a cache.
@@ -76,6 +79,11 @@ impl Header {
     /// Its model: ranges in it count in the header's own text.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// Names that its conditions ask for and that neither it nor the headers that it includes define.
+    pub fn asks(&self) -> &[String] {
+        &self.model.preprocessed().asked
     }
 
     pub(crate) fn find_macro(&self, name: &str) -> Option<&Arc<Macro>> {

@@ -262,7 +262,13 @@ fn mask_word(
         if let Some(comma) = source[..name.start].iter().rposition(|b| *b == b',') {
             out[comma] = b' ';
         }
-        out[inner.end] = b' ';
+        // The macro brings no `;`, and people who write none get away with it.
+        let next = next_code(source, end);
+        out[inner.end] = if source.get(next) == Some(&b';') {
+            b' '
+        } else {
+            b';'
+        };
     } else {
         blank(source, out, word.start..end);
     }

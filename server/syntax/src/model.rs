@@ -6,6 +6,7 @@ mod classes;
 mod index;
 mod lds;
 mod names;
+mod recover;
 
 pub use lds::FunctionRef;
 

@@ -5,6 +5,7 @@
 //! decided: all their branches stay active.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,6 +90,10 @@ pub(crate) struct Preprocessed {
     pub(crate) includes: Vec<(String, bool)>,
     /// The headers behind them and the headers that those include, each once.
     pub(crate) headers: Vec<Arc<Header>>,
+    /// Names that conditions asked for and nobody had defined.
+    pub(crate) asked: Vec<String>,
+    /// Whether a header in quotes, here or in one of the headers, is not there.
+    pub(crate) misses: bool,
 }
 
 /// What the compiler for `target` defines, as far as HIP code asks for it.
@@ -131,6 +136,18 @@ fn from_headers(name: &str) -> bool {
 
 struct Conditions<'a> {
     macros: &'a Macros,
+    /// Names asked for that are not defined.
+    asked: &'a RefCell<Vec<String>>,
+}
+
+impl Conditions<'_> {
+    fn note(&self, name: &str) {
+        let mut asked = self.asked.borrow_mut();
+        // The compiler's own names are the same for every file.
+        if !name.starts_with("__") && asked.len() < 64 && !asked.iter().any(|n| n == name) {
+            asked.push(name.to_owned());
+        }
+    }
 }
 
 impl Names for Conditions<'_> {
@@ -157,11 +174,16 @@ impl Names for Conditions<'_> {
         } else if from_headers(name) {
             None
         } else {
+            self.note(name);
             Some(false)
         }
     }
     fn undefined(&self, name: &str) -> Option<i64> {
-        (!from_headers(name)).then_some(0)
+        if from_headers(name) {
+            return None;
+        }
+        self.note(name);
+        Some(0)
     }
 }
 
@@ -272,8 +294,8 @@ pub(crate) fn directive_end(s: &[u8], mut i: usize) -> usize {
     s.len()
 }
 
-fn condition(text: &str, macros: &Macros) -> Option<bool> {
-    evaluate(text, &Conditions { macros }).map(|v| v != 0)
+fn condition(text: &str, macros: &Macros, asked: &RefCell<Vec<String>>) -> Option<bool> {
+    evaluate(text, &Conditions { macros, asked }).map(|v| v != 0)
 }
 
 fn directive(
@@ -290,16 +312,18 @@ fn directive(
     let rest = &body[rest_at..];
     let active = stack.last().is_none_or(|o| o.active);
     let whole = range.clone();
+    let asked = RefCell::new(std::mem::take(&mut out.asked));
     match word {
         "if" | "ifdef" | "ifndef" => {
             let value = if !active {
                 Some(false)
             } else if word == "if" {
-                condition(rest, &out.macros)
+                condition(rest, &out.macros, &asked)
             } else {
                 let name = toks.get(2).map_or("", |t| t.text(body));
                 Conditions {
                     macros: &out.macros,
+                    asked: &asked,
                 }
                 .defined(name)
                 .map(|d| d == (word == "ifdef"))
@@ -313,13 +337,16 @@ fn directive(
             });
         }
         "elif" | "else" => {
-            let Some(open) = stack.last_mut() else { return };
+            let Some(open) = stack.last_mut() else {
+                out.asked = asked.into_inner();
+                return;
+            };
             let value = if word == "else" {
                 Some(true)
             } else if open.taken || !open.outer {
                 Some(false)
             } else {
-                condition(rest, &out.macros)
+                condition(rest, &out.macros, &asked)
             };
             open.active = open.outer && !open.taken && value != Some(false);
             open.taken |= value == Some(true);
@@ -327,13 +354,20 @@ fn directive(
             open.lines.push(whole);
         }
         "endif" => {
-            let Some(mut open) = stack.pop() else { return };
-            if open.decided {
+            if let Some(mut open) = stack.pop()
+                && open.decided
+            {
                 open.lines.push(whole);
                 out.decided.append(&mut open.lines);
             }
         }
-        _ if !active => {}
+        _ => {}
+    }
+    out.asked = asked.into_inner();
+    if !active {
+        return;
+    }
+    match word {
         "define" => define(body, range.start, &toks, out),
         "undef" => {
             if let Some(t) = toks.get(2) {
@@ -363,17 +397,41 @@ const MAX_HEADERS: usize = 512;
 /// Follow an `#include` that ends at `at`.
 fn import(name: &str, quoted: bool, at: usize, options: &Options, out: &mut Preprocessed) {
     let Some(includes) = &options.includes else {
+        out.misses |= quoted;
         return;
     };
-    let include = Include {
+    let mut include = Include {
         name,
         quoted,
         from: &options.path,
         through: &options.included_from,
+        defines: &[],
     };
-    let Some(header) = includes.header(&include) else {
+    let Some(mut header) = includes.header(&include) else {
+        out.misses |= quoted;
         return;
     };
+    out.misses |= header.model().preprocessed().misses;
+    // What is defined here may decide what of the header is compiled.
+    let defines: Vec<(String, String)> = header
+        .asks()
+        .iter()
+        .filter_map(|name| {
+            let m = out.macros.get(name, usize::MAX)?;
+            m.parameters
+                .is_none()
+                .then(|| (name.clone(), m.body.clone()))
+        })
+        .collect();
+    if !defines.is_empty() {
+        include.defines = &defines;
+        header = includes.header(&include).unwrap_or(header);
+    }
+    for name in header.asks() {
+        if out.asked.len() < 64 && !out.asked.contains(name) {
+            out.asked.push(name.clone());
+        }
+    }
     let inner = &header.model().preprocessed().headers;
     for one in inner.iter().chain([&header]) {
         let known = out.headers.iter().any(|h| h.path() == one.path());

@@ -9,6 +9,14 @@ pub struct Layout {
     pub align: u64,
 }
 
+impl Layout {
+    /// An array of `n`.
+    pub(crate) fn times(self, n: u64) -> Option<Self> {
+        let size = self.size.checked_mul(n)?;
+        Some(Self { size, ..self })
+    }
+}
+
 /// Size of a type that is one word and needs no lookup.
 pub(crate) fn builtin_size(word: &str) -> Option<u64> {
     let word = word.strip_prefix("std::").unwrap_or(word);

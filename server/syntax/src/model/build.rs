@@ -64,6 +64,7 @@ impl Model {
         };
         if doc.is_parsed() {
             b.walk();
+            super::recover::recover(&mut b.model, doc.masked(), doc.marks());
             b.shared_arrays();
             b.launches();
         }
@@ -231,7 +232,10 @@ impl<'a> Builder<'a> {
             }
             start = start.min(mark.range.start);
         }
-        if let Some((from, _)) = frame.template {
+        let is_template = node
+            .parent()
+            .is_some_and(|p| p.kind() == "template_declaration");
+        if let Some((from, _)) = frame.template.filter(|_| is_template) {
             // `template` stands before its parameters.
             let before = self.doc.text().get(..from).unwrap_or_default();
             start = start.min(before.rfind("template").unwrap_or(start));
@@ -805,6 +809,7 @@ impl<'a> Builder<'a> {
                 self.shared_declaration(declaration, mark);
             }
         }
+        super::recover::recover_shared(&mut self.model, self.marks);
         self.model.shared.sort_by_key(|s| s.name_range.start);
         self.model.shared.dedup_by_key(|s| s.name_range.start);
     }

@@ -40,6 +40,18 @@ struct Field {
     align: Option<String>,
 }
 
+/// One declarator with its type.
+#[derive(Debug)]
+pub(super) struct Declared {
+    /// Bytes of the name; empty if it has none.
+    pub(super) name: Range<usize>,
+    /// The type; empty where it stands elsewhere.
+    pub(super) ty: String,
+    pub(super) dims: Vec<String>,
+    /// Width of a bit field.
+    pub(super) bits: Option<String>,
+}
+
 #[derive(Debug)]
 enum FieldType {
     Named(String),
@@ -60,6 +72,12 @@ pub(super) enum Meaning<'a> {
     Class(ClassRef<'a>),
     /// A type that needs no lookup: built in, a pointer, or an array of those.
     Plain(String),
+    /// A class of a library, of which no more is known than its size.
+    Sized(Layout),
+    /// A class of a library, of which no more is known than its `TempStorage`.
+    Primitive {
+        storage: Layout,
+    },
 }
 
 /// One part of a qualified name: the name and its template arguments.
@@ -486,18 +504,18 @@ impl Model {
                 return after;
             }
             let mut add = self.declarators(toks, close + 1..stop);
-            for (ty, dims, bits) in add.iter_mut().flatten() {
+            for one in add.iter_mut().flatten() {
                 if let Some(all) = out.fields.as_mut() {
                     all.push(Field {
-                        ty: if ty.ends_with('*') {
+                        ty: if one.ty.ends_with('*') {
                             FieldType::Named("void *".to_owned())
                         } else if is_enum {
                             FieldType::Named("int".to_owned())
                         } else {
                             FieldType::Inner(range.clone())
                         },
-                        dims: std::mem::take(dims),
-                        bits: bits.take(),
+                        dims: std::mem::take(&mut one.dims),
+                        bits: one.bits.take(),
                         align: align.clone(),
                     });
                 }
@@ -535,10 +553,10 @@ impl Model {
         match self.declarators(toks, start..stop) {
             Some(found) => {
                 if let Some(all) = out.fields.as_mut() {
-                    all.extend(found.into_iter().map(|(ty, dims, bits)| Field {
-                        ty: FieldType::Named(ty),
-                        dims,
-                        bits,
+                    all.extend(found.into_iter().map(|one| Field {
+                        ty: FieldType::Named(one.ty),
+                        dims: one.dims,
+                        bits: one.bits,
                         align: align.clone(),
                     }));
                 }
@@ -548,13 +566,8 @@ impl Model {
         after
     }
 
-    /// `T a, *b[2], c : 3` as type, dimensions and width of each; the type is empty where it stands elsewhere.
-    #[allow(clippy::type_complexity)]
-    fn declarators(
-        &self,
-        toks: &[Token],
-        range: Range<usize>,
-    ) -> Option<Vec<(String, Vec<String>, Option<String>)>> {
+    /// `T a, *b[2], c : 3`
+    pub(super) fn declarators(&self, toks: &[Token], range: Range<usize>) -> Option<Vec<Declared>> {
         let text: &str = &self.text;
         let word = |i: usize| {
             if i < range.end {
@@ -589,9 +602,18 @@ impl Model {
                 }
                 i += 1;
             }
-            let name = words.pop()?;
-            if toks.get(name.start)?.kind != TokenKind::Ident {
-                return None;
+            // `int : 0` has no name.
+            let nameless = word(i) == ":"
+                && words
+                    .last()
+                    .is_some_and(|w| types::builtin_size(word(w.start)).is_some());
+            let mut name = 0..0;
+            if !nameless {
+                let t = toks.get(words.pop()?.start)?;
+                if t.kind != TokenKind::Ident {
+                    return None;
+                }
+                name = t.range.clone();
             }
             let stars = words
                 .iter()
@@ -633,7 +655,12 @@ impl Model {
                     _ => i + 1,
                 };
             }
-            out.push((ty, dims, bits));
+            out.push(Declared {
+                name,
+                ty,
+                dims,
+                bits,
+            });
             i += 1;
         }
         Some(out)
@@ -840,6 +867,9 @@ impl<'a> View<'a, '_> {
         let Some(((name, arguments), further)) = rest.split_first() else {
             return Some(found);
         };
+        if let Meaning::Primitive { storage } = found {
+            return (name == "TempStorage").then_some(Meaning::Sized(storage));
+        }
         let Meaning::Class(class) = found else {
             return None;
         };
@@ -916,7 +946,7 @@ impl<'a> View<'a, '_> {
                 let view = self.elsewhere(class.model, at, &class.bindings)?;
                 match view.meaning(base)? {
                     Meaning::Class(c) => Some(c),
-                    Meaning::Plain(_) => None,
+                    _ => None,
                 }
             })
             .collect()
@@ -972,7 +1002,13 @@ impl<'a> View<'a, '_> {
         let mut partial = None;
         for index in m.index().classes.get(name) {
             let class = m.classes.get(index)?;
-            if class.plain_name() != name {
+            // A class within a class is seen from inside only.
+            let hidden = m.classes.iter().any(|c| {
+                c.range.start < class.range.start
+                    && class.range.end <= c.range.end
+                    && !c.range.contains(&at)
+            });
+            if class.plain_name() != name || hidden {
                 continue;
             }
             let body = m.class_body(index)?;
@@ -1183,13 +1219,37 @@ impl<'a> View<'a, '_> {
             }
             ("make_unsigned" | "make_signed" | "underlying_type", [a]) if typed => view.meaning(a),
             ("array", [ty, n]) => {
-                let ty = view.closed(ty);
-                Some(Meaning::Plain(format!("{ty} [{}]", evaluate(n, &view)?)))
+                let n = u64::try_from(evaluate(n, &view)?).ok()?;
+                view.layout(ty)?.times(n).map(Meaning::Sized)
             }
-            ("complex", [ty]) => {
-                // Aligned as a whole by thrust, as its parts by the standard; as an array it has the same size.
-                let ty = view.closed(ty);
-                Some(Meaning::Plain(format!("{ty} [2]")))
+            // Thrust aligns it as a whole, the standard library as its parts: as an array it has the same size.
+            ("complex", [ty]) => view.layout(ty)?.times(2).map(Meaning::Sized),
+            ("pair" | "KeyValuePair", [a, b]) => {
+                let mut whole = Laying::default();
+                whole.place(view.layout(a)?, 1)?;
+                whole.place(view.layout(b)?, 1)?;
+                let align = whole.align.max(1);
+                let size = whole.size.checked_next_multiple_of(align)?;
+                Some(Meaning::Sized(Layout { size, align }))
+            }
+            // One value for each wavefront, none where a workgroup is one wavefront. Other algorithms are not known.
+            ("BlockReduce", [ty, threads, rest_of @ ..]) => {
+                if rest_of
+                    .first()
+                    .is_some_and(|a| !a.ends_with("BLOCK_REDUCE_WARP_REDUCTIONS"))
+                {
+                    return None;
+                }
+                let mut all = evaluate(threads, &view)?;
+                for more in rest_of.iter().skip(1) {
+                    all = all.checked_mul(evaluate(more, &view)?)?;
+                }
+                let waves = u64::try_from(all)
+                    .ok()?
+                    .div_ceil(u64::from(self.root.target.wave_size.max(1)));
+                let one = view.layout(ty)?;
+                let storage = one.times(if waves > 1 { waves } else { 0 })?;
+                view.then(Meaning::Primitive { storage }, rest)
             }
             ("HIP_vector_type", [ty, n]) => {
                 let n = evaluate(n, &view)?;
@@ -1231,6 +1291,8 @@ impl<'a> View<'a, '_> {
                 types::layout_of(&text)
             }
             Meaning::Class(class) => self.class_layout(&class),
+            Meaning::Sized(layout) => Some(layout),
+            Meaning::Primitive { .. } => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Static LDS of a kernel instance: which arrays the compiled kernel keeps, and how the compiler lays them out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::expr::{evaluate, expanded};
@@ -15,6 +15,8 @@ use super::{Binding, FunctionKind, Model, Scope, StaticLds};
 pub(super) struct Uses {
     /// All names in the body, those that macros bring included.
     names: HashSet<String>,
+    /// Names of `__shared__` variables whose use leaves nothing in the compiled kernel.
+    useless: HashSet<String>,
     calls: Vec<CallUse>,
     /// `if constexpr`, and `if` whose condition could be constant.
     branches: Vec<Branch>,
@@ -89,11 +91,16 @@ impl Model {
         let text: &str = &self.text;
         let word = |i: usize| toks.get(i).map_or("", |t| t.text(text));
         let budget = fresh_budget();
+        let mut sites: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut in_macros: HashSet<String> = HashSet::new();
         for (i, t) in toks.iter().enumerate() {
             if t.kind != TokenKind::Ident {
                 continue;
             }
             let name = t.text(text);
+            if self.shared.iter().any(|s| s.name == name) {
+                sites.entry(name).or_default().push(i);
+            }
             let declares = self
                 .shared
                 .binary_search_by_key(&t.range.start, |s| s.name_range.start)
@@ -132,6 +139,7 @@ impl Model {
                     for (j, w) in inner.iter().enumerate() {
                         if w.kind == TokenKind::Ident {
                             out.names.insert(w.text(&joined).to_owned());
+                            in_macros.insert(w.text(&joined).to_owned());
                             out.calls.extend(call(&inner, j, &joined, t.range.start));
                         }
                     }
@@ -142,10 +150,27 @@ impl Model {
                         .filter(|w| w.kind == TokenKind::Ident)
                         .map(|w| w.text(&m.body).to_owned()),
                 );
+                in_macros.extend(
+                    crate::lex::tokens(&m.body)
+                        .iter()
+                        .map(|w| w.text(&m.body).to_owned()),
+                );
                 continue;
             }
             out.calls.extend(call(&toks, i, text, t.range.start));
             out.names.insert(name.to_owned());
+        }
+        for (name, mut at) in sites {
+            at.retain(|i| {
+                toks.get(*i).is_some_and(|t| {
+                    self.shared
+                        .binary_search_by_key(&t.range.start, |s| s.name_range.start)
+                        .is_err()
+                })
+            });
+            if !in_macros.contains(name) && leaves_nothing(&toks, &at, text) {
+                out.useless.insert(name.to_owned());
+            }
         }
         out
     }
@@ -273,8 +298,12 @@ impl Model {
         };
         let any_shared = std::iter::once(self)
             .chain(self.headers().iter().map(|h| h.model().as_ref()))
-            .any(|m| !m.shared.is_empty());
-        if !any_shared {
+            .any(|m| {
+                let rocprim = |(name, _): &(String, bool)| name.starts_with("rocprim/");
+                !m.shared.is_empty() || m.includes().iter().any(rocprim)
+            });
+        let misses = self.preprocessed().misses;
+        if !any_shared && !misses {
             return out;
         }
         let budget = fresh_budget();
@@ -295,6 +324,8 @@ impl Model {
             let (Some(function), Some(uses)) = (m.functions.get(f), m.uses(f)) else {
                 continue;
             };
+            // rocPRIM's classes bring LDS of their own when they are given none.
+            known &= !uses.names.contains("rocprim");
             let scope = Scope::at(function.body.start).with(&bound);
             let dead = dead_ranges(&m.view(self, &scope, &budget), uses);
             let is_dead = |at: usize| dead.iter().any(|r| r.contains(&at));
@@ -303,6 +334,7 @@ impl Model {
                 if array.dynamic
                     || !(own || array.function.is_none())
                     || !uses.names.contains(&array.name)
+                    || (own && uses.useless.contains(&array.name))
                     || (own && is_dead(array.range.start))
                     || (!own && shadowed(m, f, &array.name))
                 {
@@ -341,8 +373,16 @@ impl Model {
                 let budget = fresh_budget();
                 let scope = Scope::at(call.at).with(&bound);
                 let view = m.view(self, &scope, &budget);
+                let callees = view.callees(call);
+                // A template that nobody here defines stands in a header that is not there.
+                let elsewhere = callees.is_empty()
+                    && call.name.ends_with('>')
+                    && call.object.is_none()
+                    && !call.name.starts_with("std::")
+                    && view.meaning(&call.name).is_none();
+                known &= !(misses && elsewhere);
                 todo.extend(
-                    view.callees(call)
+                    callees
                         .into_iter()
                         .map(|(found, bound)| (found.model, found.index, bound)),
                 );
@@ -402,6 +442,71 @@ fn total(pieces: Vec<Piece>) -> Option<u64> {
         at = at.checked_next_multiple_of(align)?.checked_add(bytes)?;
     }
     at.checked_next_multiple_of(whole_align)
+}
+
+/// Whether nothing of a variable used at these tokens is left in the compiled kernel: it is never read, or it is a
+/// scalar that one block without a barrier sets before it reads it, which the compiler keeps in a register.
+fn leaves_nothing(toks: &[Token], at: &[usize], text: &str) -> bool {
+    let word = |i: usize| toks.get(i).map_or("", |t| t.text(text));
+    let before = |i: usize| i.checked_sub(1).map_or("", word);
+    // The token after the name and its subscripts.
+    let after = |mut i: usize| {
+        i += 1;
+        while word(i) == "[" {
+            match bracket_close(toks, i, text) {
+                Some(close) => i = close + 1,
+                None => return i,
+            }
+        }
+        i
+    };
+    // A statement of its own: `a[i] = v`, not `b = a[i] = v`.
+    let is_store = |i: usize| {
+        word(after(i)) == "=" && matches!(before(i), ";" | "{" | "}" | ")" | "else" | ":")
+    };
+    if at.iter().all(|i| is_store(*i)) {
+        return true;
+    }
+    let (Some(first), Some(last)) = (at.first(), at.last()) else {
+        return true;
+    };
+    let is_scalar = |i: usize| {
+        after(i) == i + 1
+            && !matches!(word(i + 1), "." | "->" | "++" | "--")
+            && before(i) != "&"
+            && !(matches!(before(i), "(" | ",") && matches!(word(i + 1), ")" | ","))
+    };
+    // The first use sets it, whatever was decided before.
+    if !is_store(*first)
+        || !matches!(before(*first), ";" | "{" | "}")
+        || !at.iter().all(|i| is_scalar(*i))
+    {
+        return false;
+    }
+    // The block around the first use, which must hold all of them.
+    let mut depth = 0usize;
+    let Some(open) = (0..*first).rev().find(|i| match word(*i) {
+        "}" => {
+            depth += 1;
+            false
+        }
+        "{" if depth == 0 => true,
+        "{" => {
+            depth -= 1;
+            false
+        }
+        _ => false,
+    }) else {
+        return false;
+    };
+    let Some(close) = bracket_close(toks, open, text) else {
+        return false;
+    };
+    *last < close
+        && (*first..*last).all(|i| {
+            !(toks.get(i).is_some_and(|t| t.kind == TokenKind::Ident) && word(i + 1) == "(")
+                || matches!(word(i), "for" | "if" | "while")
+        })
 }
 
 /// `if constexpr (c) a else b`, or a plain `if`, at token `i`.
@@ -581,7 +686,7 @@ impl<'a> View<'a, '_> {
                 self.type_of(object, 0)
                     .and_then(|(ty, _)| match self.meaning(&ty)? {
                         Meaning::Class(c) => Some(c),
-                        Meaning::Plain(_) => None,
+                        _ => None,
                     })
             }
             None if before.is_empty() => None,
@@ -598,7 +703,7 @@ impl<'a> View<'a, '_> {
         {
             let inside = |r: &FunctionRef<'a>| {
                 std::ptr::eq(r.model, class.model)
-                    && function(r).is_some_and(|f| own.range.contains(&f.range.start))
+                    && function(r).is_some_and(|f| own.range.contains(&f.name_range.start))
             };
             if found.iter().any(inside) {
                 found.retain(inside);

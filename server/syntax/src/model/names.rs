@@ -233,7 +233,7 @@ impl<'a, 'v> View<'a, 'v> {
         let view = self.elsewhere(self.model, self.at, self.bindings)?;
         match view.meaning(&text.join("::"))? {
             Meaning::Class(class) => Some(class),
-            Meaning::Plain(_) => None,
+            _ => None,
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a, 'v> View<'a, 'v> {
         let is = |kind: &dyn Fn(&str) -> bool, ty: &str| -> Option<i64> {
             match view.meaning(ty)? {
                 Meaning::Plain(text) => Some(i64::from(kind(&canonical(&text)))),
-                Meaning::Class(_) => Some(0),
+                _ => Some(0),
             }
         };
         match (name, arguments.as_slice()) {
