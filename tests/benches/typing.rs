@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hipsmith_syntax::Document;
 use hipsmith_tests::lsp::{Client, position};
-use hipsmith_tests::{hipsmith, root};
+use hipsmith_tests::{hipsmith, root, shared};
 use serde_json::{Value, json};
 use tree_sitter::Parser;
 
@@ -22,11 +22,27 @@ fn main() {
         return;
     }
     println!(
-        "{:>8}  {:>22}  {:>8} {:>8} {:>8}  {:>11} {:>13}  {:>10}",
-        "bytes", "", "p50", "p99", "open", "full parse", "reparse (p50)", "p50 / full"
+        "{:>8}  {:>22}  {:>8} {:>8} {:>8}  {:>11} {:>13}  {:>10} {:>12}",
+        "bytes",
+        "",
+        "p50",
+        "p99",
+        "open",
+        "full parse",
+        "reparse (p50)",
+        "p50 / full",
+        "peak memory"
     );
     for size in [5 << 10, 20 << 10, 130 << 10] {
-        replay(size);
+        replay(&text_of(size));
+    }
+    // A real program, whose one function of 100 KB is the hardest case: nothing of it can be left alone.
+    match shared() {
+        None => println!("skipped: no shared data for the replay in a real program"),
+        Some(shared) => {
+            let path = shared.join("corpus/bulk/HeCBench/src/secp256k1-hip/main.cu");
+            replay(&std::fs::read_to_string(path).expect("it can be read"));
+        }
     }
 }
 
@@ -59,25 +75,21 @@ fn text_of(size: usize) -> String {
     text
 }
 
-/// Where a statement can be typed: after the first line of the kernel nearest to the middle.
+/// Where a statement can be typed: before the statement nearest to the middle, at the start of its line.
 fn place(text: &str) -> usize {
-    let marker = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n";
     let middle = text.floor_char_boundary(text.len() / 2);
-    text[middle..]
-        .find(marker)
-        .map(|at| middle + at)
-        .or_else(|| text.rfind(marker))
-        .expect("a kernel is there")
-        + marker.len()
+    let after = |at: usize| text[at..].find(";\n").map(|p| at + p + 2);
+    after(middle)
+        .or_else(|| after(0))
+        .expect("a statement is there")
 }
 
-fn replay(size: usize) {
-    let text = text_of(size);
+fn replay(text: &str) {
     let uri = "file:///nowhere/typing.hip";
     let mut client = Client::start(hipsmith());
     client.initialize(json!({}), Value::Null);
     let begun = Instant::now();
-    client.open(uri, &text);
+    client.open(uri, text);
     client.diagnostics(uri, 1);
     let open = begun.elapsed();
 
@@ -85,8 +97,8 @@ fn replay(size: usize) {
     parser
         .set_language(&tree_sitter_cpp::LANGUAGE.into())
         .expect("the grammar fits");
-    let mut current = text.clone();
-    let mut at = place(&text);
+    let mut current = text.to_owned();
+    let mut at = place(text);
     let (mut latencies, mut parses, mut reparses) = (Vec::new(), Vec::new(), Vec::new());
     for (version, c) in (2..).zip(TYPED.chars().cycle().take(TYPED.len() * REPEATS)) {
         let here = position(&current, at, true);
@@ -121,7 +133,7 @@ fn replay(size: usize) {
         quantile(&mut latencies, 50),
     );
     println!(
-        "{:>8}  {:>22}  {:>8} {:>8} {:>8}  {:>11} {:>13}  {:>9.2}x",
+        "{:>8}  {:>22}  {:>8} {:>8} {:>8}  {:>11} {:>13}  {:>9.2}x {:>12}",
         text.len(),
         format!("{} keystrokes", latencies.len()),
         ms(p50),
@@ -129,7 +141,8 @@ fn replay(size: usize) {
         ms(open),
         ms(parse),
         ms(reparse),
-        p50.as_secs_f64() / parse.as_secs_f64()
+        p50.as_secs_f64() / parse.as_secs_f64(),
+        client.peak_memory()
     );
 }
 

@@ -254,6 +254,16 @@ impl Client {
             .expect("this client started a server process")
     }
 
+    /// The most memory that the server process has held at once, as the system says it: "48212 kB".
+    pub fn peak_memory(&mut self) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child().id()));
+        status
+            .unwrap_or_default()
+            .lines()
+            .find_map(|l| Some(l.strip_prefix("VmHWM:")?.trim().to_owned()))
+            .unwrap_or_else(|| "unknown".to_owned())
+    }
+
     /// Wait until the server process has ended; `None` when it does not within the limit.
     pub fn ended(&mut self, limit: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + limit;

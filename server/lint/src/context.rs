@@ -1,7 +1,8 @@
 //! What every rule is given: the file's facts, worked out once.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use hipsmith_syntax::lanes::{Evaluator, Geometry, Names};
 use hipsmith_syntax::lex::{Token, tokens};
@@ -10,6 +11,7 @@ use hipsmith_target::Target;
 
 use crate::Config;
 use crate::facts::{self, Function, Place};
+use crate::reach::Reach;
 use crate::waves::{Id, Scheme};
 
 /// A name and the function it is used in.
@@ -68,21 +70,17 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
             (f.name_range.start, place)
         })
         .collect();
-    let mut functions = facts::functions(document.masked(), document.root(), &places);
-    // `#define SHFL_DOWN __shfl_down`: a call means what its name stands for.
     let aliases: HashMap<&str, &str> = model
         .macros()
         .filter(|(_, m)| m.parameters.is_none() && is_name(&m.body))
         .map(|(name, m)| (name, m.body.as_str()))
         .collect();
-    for call in functions.iter_mut().flat_map(|f| &mut f.calls) {
-        for _ in 0..4 {
-            match aliases.get(call.name.as_str()) {
-                Some(real) => call.name = (*real).to_owned(),
-                None => break,
-            }
-        }
-    }
+    let functions = facts::functions(
+        document.masked(),
+        document.root(),
+        &places,
+        &Rc::new(aliases),
+    );
     let mut starts: Vec<usize> = model.functions.iter().map(|f| f.range.start).collect();
     starts.sort_unstable();
     let names = ModelNames {
@@ -102,16 +100,18 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         target: document.target(),
         config,
         model,
-        functions,
         shared_names: model.shared.iter().map(|s| s.name.as_str()).collect(),
         document,
         names: &names,
         macros: model.macros().map(|(name, _)| name.to_owned()).collect(),
         by_name,
         ids: RefCell::default(),
-        schemes: OnceCell::new(),
+        schemes: functions.iter().map(|_| OnceCell::new()).collect(),
+        callers: functions.iter().map(|_| OnceCell::new()).collect(),
+        reach: Reach::new(model, &functions),
+        subject: Cell::new(None),
+        functions,
         words: OnceCell::new(),
-        callers: OnceCell::new(),
     };
     f(&cx);
 }
@@ -136,9 +136,13 @@ pub struct Context<'t> {
     pub(crate) by_name: HashMap<String, Vec<usize>>,
     /// Ids that variables hold, by the node of the variable's name.
     pub(crate) ids: RefCell<HashMap<usize, Option<Id>>>,
-    pub(crate) schemes: OnceCell<Vec<Vec<Scheme>>>,
+    pub(crate) schemes: Vec<OnceCell<Vec<Scheme>>>,
     pub(crate) words: OnceCell<Vec<Token>>,
-    pub(crate) callers: OnceCell<Vec<Vec<usize>>>,
+    pub(crate) callers: Vec<OnceCell<Vec<usize>>>,
+    /// Which functions mention which.
+    pub(crate) reach: Reach,
+    /// The function that the rules are to look at now; none while they look at what is outside functions.
+    pub(crate) subject: Cell<Option<usize>>,
 }
 
 impl<'t> Context<'t> {
@@ -173,31 +177,44 @@ impl<'t> Context<'t> {
         )
     }
 
-    /// The shuffle schemes of the `index`-th function.
-    pub fn schemes_of(&self, index: usize) -> &[Scheme] {
-        let all = self
-            .schemes
-            .get_or_init(|| self.functions.iter().map(|f| self.schemes(f)).collect());
-        all.get(index).map_or(&[], Vec::as_slice)
+    /// The functions that a rule of scope [`crate::rule::Scope::Function`] is to look at now.
+    pub fn subjects(&self) -> impl Iterator<Item = (usize, &Function<'t>)> {
+        let subject = self.subject.get();
+        subject
+            .and_then(|i| Some((i, self.functions.get(i)?)))
+            .into_iter()
     }
 
-    /// The functions of the file that call the `index`-th one.
-    pub(crate) fn callers_of(&self, index: usize) -> &[usize] {
-        let all = self.callers.get_or_init(|| {
-            let mut out = vec![Vec::new(); self.functions.len()];
-            for (caller, f) in self.functions.iter().enumerate() {
-                let mut seen = HashSet::new();
-                for call in &f.calls {
-                    for callee in self.by_name.get(&call.name).into_iter().flatten() {
-                        if *callee != caller && seen.insert(*callee) {
-                            out[*callee].push(caller);
-                        }
-                    }
-                }
-            }
-            out
-        });
-        all.get(index).map_or(&[], Vec::as_slice)
+    /// Whether a rule is to look at what is outside functions now.
+    pub fn is_outside_functions(&self) -> bool {
+        self.subject.get().is_none()
+    }
+
+    /// The shuffle schemes of the `index`-th function.
+    pub fn schemes_of(&self, index: usize) -> &[Scheme] {
+        let (Some(cell), Some(f)) = (self.schemes.get(index), self.functions.get(index)) else {
+            return &[];
+        };
+        cell.get_or_init(|| self.schemes(f))
+    }
+
+    /// The functions that call the `index`-th.
+    pub fn callers_of(&self, index: usize) -> &[usize] {
+        let Some(cell) = self.callers.get(index) else {
+            return &[];
+        };
+        cell.get_or_init(|| {
+            let calls = |caller: usize| {
+                let mut calls = self.functions[caller].calls.iter();
+                calls.any(|c| {
+                    self.by_name
+                        .get(&c.name)
+                        .is_some_and(|all| all.contains(&index))
+                })
+            };
+            let callers = self.reach.mentioned_by(index);
+            callers.filter(|c| *c != index && calls(*c)).collect()
+        })
     }
 
     /// The kernels from which the `index`-th function is reached, itself if it is one.

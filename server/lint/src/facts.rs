@@ -1,7 +1,9 @@
 //! What the rules know of a file's functions, gathered in one walk of the tree.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 use hipsmith_syntax::lanes::Bindings;
 use hipsmith_syntax::{Node, Notable};
@@ -28,7 +30,7 @@ pub struct Call<'t> {
     pub args: Vec<Node<'t>>,
 }
 
-/// A function definition.
+/// A function definition. What is in it ([`Contents`], which it dereferences to) is read when first asked for.
 #[derive(Debug)]
 pub struct Function<'t> {
     /// The `function_definition`.
@@ -41,6 +43,22 @@ pub struct Function<'t> {
     pub name_range: Range<usize>,
     /// Where it runs.
     pub place: Place,
+    source: &'t str,
+    aliases: Rc<HashMap<&'t str, &'t str>>,
+    contents: OnceCell<Contents<'t>>,
+}
+
+impl<'t> Deref for Function<'t> {
+    type Target = Contents<'t>;
+    fn deref(&self) -> &Contents<'t> {
+        self.contents
+            .get_or_init(|| contents(self.source, self.node, self.body, &self.aliases))
+    }
+}
+
+/// What is in a function.
+#[derive(Debug)]
+pub struct Contents<'t> {
     /// Its parameters and local variables.
     pub bindings: Bindings<'t>,
     /// Calls, in text order.
@@ -199,16 +217,18 @@ fn declared_name<'t>(source: &str, function: Node<'t>) -> Option<(String, Range<
     (!name.is_empty()).then(|| (name.to_owned(), node.byte_range()))
 }
 
-/// All function definitions under `root` with their contents; `places` says where they run, by the offset of the name.
+/// All function definitions under `root`; `places` says where they run, by the offset of the name, and `aliases` which
+/// names are macros for other names.
 pub fn functions<'t>(
-    source: &str,
+    source: &'t str,
     root: Node<'t>,
     places: &HashMap<usize, Place>,
+    aliases: &Rc<HashMap<&'t str, &'t str>>,
 ) -> Vec<Function<'t>> {
     let mut out = Vec::new();
     let mut end = 0;
     for (what, node) in root.notable() {
-        // Functions inside functions (local classes) are rare, and their parts were just read.
+        // Functions inside functions (local classes) are rare, and their parts are read with the outer one's.
         if what != Notable::Function || node.start_byte() < end {
             continue;
         }
@@ -219,7 +239,7 @@ pub fn functions<'t>(
             continue;
         };
         end = node.end_byte();
-        let mut f = Function {
+        out.push(Function {
             node,
             body,
             name,
@@ -228,30 +248,48 @@ pub fn functions<'t>(
                 .copied()
                 .unwrap_or(Place::Unmarked),
             name_range,
-            bindings: Bindings::of(source, node),
-            calls: Vec::new(),
-            assignments: Vec::new(),
-            subscripts: Vec::new(),
-            returns: Vec::new(),
-            binaries: Vec::new(),
-        };
-        contents(source, body, &mut f);
-        out.push(f);
+            source,
+            aliases: aliases.clone(),
+            contents: OnceCell::new(),
+        });
     }
     out
 }
 
-fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
+fn contents<'t>(
+    source: &str,
+    function: Node<'t>,
+    body: Node<'t>,
+    aliases: &HashMap<&str, &str>,
+) -> Contents<'t> {
+    let mut f = Contents {
+        bindings: Bindings::of(source, function),
+        calls: Vec::new(),
+        assignments: Vec::new(),
+        subscripts: Vec::new(),
+        returns: Vec::new(),
+        binaries: Vec::new(),
+    };
     for (what, node) in body.notable() {
         if node.is_in_error() || node.has_error() {
             continue;
         }
         match what {
-            Notable::Call => f.calls.push(Call {
-                node,
-                name: callee_name(source, node).to_owned(),
-                args: arguments(node),
-            }),
+            Notable::Call => {
+                // `#define SHFL_DOWN __shfl_down`: a call means what its name stands for.
+                let mut name = callee_name(source, node);
+                for _ in 0..4 {
+                    match aliases.get(name) {
+                        Some(real) => name = real,
+                        None => break,
+                    }
+                }
+                f.calls.push(Call {
+                    node,
+                    name: name.to_owned(),
+                    args: arguments(node),
+                });
+            }
             Notable::Assignment => f.assignments.push(node),
             Notable::Subscript => f.subscripts.push(node),
             Notable::Return => f.returns.push(node),
@@ -259,6 +297,7 @@ fn contents<'t>(source: &str, body: Node<'t>, f: &mut Function<'t>) {
             _ => {}
         }
     }
+    f
 }
 
 /// The node of a function's return type. An unknown word in front (`DI uint32_t f()`) takes the place of the type for the

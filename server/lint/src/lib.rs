@@ -8,8 +8,10 @@ mod context;
 mod diagnostic;
 mod facts;
 mod fix;
+mod incremental;
 mod lds_order;
 mod names;
+mod reach;
 mod rule;
 mod rules;
 mod shapes;
@@ -26,8 +28,9 @@ pub use context::Context;
 pub use diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 pub use fix::{Edits, Fixed, apply, fix, select};
 use hipsmith_syntax::Document;
+pub use incremental::Cache;
 pub use names::similar;
-pub use rule::{Rule, explain, reference, rule, rules};
+pub use rule::{Rule, Scope, explain, reference, rule, rules};
 pub use suppress::{UNUSED, suppression};
 
 /// Settings of the rules.
@@ -52,22 +55,38 @@ impl Config {
 ///
 /// Code that the target does not compile is not looked at, nor is code that does not parse.
 pub fn check(document: &Document, config: &Config) -> Vec<Diagnostic> {
+    check_again(document, config, None)
+}
+
+/// As [`check`], while somebody types: functions that are as they were at the last check with this cache, and of which
+/// nothing changed that they depend on, are not looked at again. The findings are the same.
+pub fn check_again(
+    document: &Document,
+    config: &Config,
+    cache: Option<&mut Cache>,
+) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut suppressions = suppress::Suppressions::of(document);
     let judge = config.reports(UNUSED) && !suppressions.is_empty();
-    // To say that a comment silences nothing, its rule must have run.
-    let runs = |id: &str| {
-        config.reports(id) || (judge && !config.disabled.contains(id) && suppressions.name(id))
-    };
-    let ran: BTreeSet<&str> = rules().iter().map(|r| r.id).filter(|id| runs(id)).collect();
-    context::with(document, config, |cx| {
-        for rule in rules().iter().filter(|r| ran.contains(r.id)) {
-            (rule.check)(cx, &mut out);
+    let mut run = std::borrow::Cow::Borrowed(config);
+    if judge && !config.only.is_empty() {
+        // To say that a comment silences nothing, its rule must have run.
+        let named = rules().iter().map(|r| r.id);
+        let named = named.filter(|id| suppressions.name(id));
+        run.to_mut().only.extend(named.map(str::to_owned));
+    }
+    context::with(document, &run, |cx| match cache {
+        None => {
+            cx.look_at(None, &mut out);
+            for i in 0..cx.functions.len() {
+                cx.look_at(Some(i), &mut out);
+            }
         }
+        Some(cache) => cache.check(cx, &mut out),
     });
     out.retain(|d| !suppressions.allows(d.rule, &d.range) && config.reports(d.rule));
     if judge {
-        let mut told = suppressions.judge(document, |id| ran.contains(id));
+        let mut told = suppressions.judge(document, |id| run.reports(id));
         told.retain(|d| !suppressions.allows(d.rule, &d.range));
         out.append(&mut told);
     }

@@ -3,6 +3,16 @@
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 
+/// What a rule looks at. It decides when the rule has to look again while somebody types.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// At the functions that [`Context::subjects`] gives, what they call, what calls them, how the file launches them, and
+    /// what stands outside functions. Findings of a function are kept until one of these changes.
+    Function,
+    /// At the whole file, at every keystroke: it has to be quick.
+    File,
+}
+
 /// One rule: an entry of the table in [`crate::rules`].
 pub struct Rule {
     /// Kebab-case; reads as *allow `id`*.
@@ -11,6 +21,8 @@ pub struct Rule {
     pub family: Family,
     /// The severity that the rule usually reports; a finding can be milder.
     pub severity: Severity,
+    /// What it looks at.
+    pub scope: Scope,
     /// The rule in one sentence.
     pub summary: &'static str,
     /// The rule's page in Markdown, without its title: the sections that CONTRIBUTING.md lists. Code blocks

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hipsmith_lint::Diagnostic;
+use hipsmith_lint::{Cache, Diagnostic};
 use hipsmith_process::Cancel;
 use hipsmith_syntax::{Document, Options, Position, is_hip};
 use lsp_types as lsp;
@@ -135,11 +135,22 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
     open.checking = true;
     open.wants_check = false;
     let (instance, document, is_hip) = (open.instance, open.document.clone(), open.is_hip);
+    let kept = open.kept.clone();
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
         let start = Instant::now();
         let findings = if is_hip {
-            let body = || hipsmith_lint::check(&document, &hipsmith_lint::Config::default());
+            let body = || {
+                // A check that failed may have left anything: start over.
+                let mut cache = kept.lock().unwrap_or_else(|poisoned| {
+                    kept.clear_poison();
+                    let mut cache = poisoned.into_inner();
+                    *cache = Cache::default();
+                    cache
+                });
+                let config = hipsmith_lint::Config::default();
+                hipsmith_lint::check_again(&document, &config, Some(&mut cache))
+            };
             catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
                 tracing::error!("a rule failed on {uri} (a bug); its findings are left out");
                 Vec::new()

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use hipsmith_lint::Diagnostic;
+use hipsmith_lint::{Cache as Findings, Diagnostic};
 use hipsmith_process::Cancel;
 use hipsmith_syntax::{Document, Encoding, Options};
 use lsp_types as lsp;
@@ -93,6 +93,8 @@ pub struct Open {
     pub is_hip: bool,
     /// The newest findings and the version they belong to.
     pub findings: Option<(i32, Arc<[Diagnostic]>)>,
+    /// What checks of this document keep for the next one.
+    pub kept: Arc<Mutex<Findings>>,
     pub checking: bool,
     pub wants_check: bool,
     /// The newest compilation, perhaps of an older text.
@@ -117,6 +119,7 @@ impl Open {
             waiting: Vec::new(),
             is_hip: false,
             findings: None,
+            kept: Arc::default(),
             checking: false,
             wants_check: false,
             resources: None,

@@ -46,7 +46,7 @@ pub use model::{
     Binding, Expr, Function, FunctionKind, FunctionRef, Launch, LaunchBounds, LaunchSyntax, Model,
     Param, Scope, SharedArray, StaticLds, TemplateParam, Type, Variable,
 };
-pub use tree::{Children, Descendants, Node, Notable};
+pub use tree::{Children, Descendants, Node, Notable, word_hash};
 
 /// The grammar: tree-sitter's C++.
 pub fn language() -> tree_sitter::Language {

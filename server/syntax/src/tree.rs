@@ -14,6 +14,8 @@ struct Names {
     kinds: Vec<&'static str>,
     named: Vec<bool>,
     notable: Vec<Option<Notable>>,
+    /// Whether the kind is that of a name.
+    word: Vec<bool>,
     fields: Vec<&'static str>,
 }
 
@@ -31,6 +33,12 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
             .collect(),
         notable: (0..kinds)
             .map(|id| Notable::of(language.node_kind_for_id(id).unwrap_or("")))
+            .collect(),
+        word: (0..kinds)
+            .map(|id| {
+                let kind = language.node_kind_for_id(id).unwrap_or("");
+                kind.ends_with("identifier") && !kind.starts_with("qualified")
+            })
             .collect(),
         // Numbered from 1.
         fields: std::iter::once("")
@@ -157,6 +165,8 @@ struct Table {
     nodes: Box<[Raw]>,
     /// Those that are [`Notable`], in order.
     notable: Box<[(u32, Notable)]>,
+    /// Hashes of the names in it ([`word_hash`]), sorted, without repetition.
+    words: Box<[u32]>,
 }
 
 #[derive(Clone, Debug)]
@@ -326,7 +336,7 @@ fn raw(cursor: &TreeCursor<'_>, node: tree_sitter::Node<'_>, base: u32, parent: 
 }
 
 /// Copy the node under `cursor` and all below it; the cursor comes back to where it was.
-fn table(cursor: &mut TreeCursor<'_>, mut parts: Option<Parts<'_>>) -> Table {
+fn table(cursor: &mut TreeCursor<'_>, text: &str, mut parts: Option<Parts<'_>>) -> Table {
     let root = cursor.node();
     let base = u32::try_from(root.start_byte()).unwrap_or(u32::MAX);
     let mut nodes = Vec::with_capacity(root.descendant_count());
@@ -383,9 +393,18 @@ fn table(cursor: &mut TreeCursor<'_>, mut parts: Option<Parts<'_>>) -> Table {
         .zip(0u32..)
         .filter_map(|(n, i)| Some((i, (*names.notable.get(usize::from(n.kind))?)?)))
         .collect();
+    let word = |n: &Raw| text.get((base + n.start) as usize..(base + n.end) as usize);
+    let mut words: Vec<u32> = nodes
+        .iter()
+        .filter(|n| names.word.get(usize::from(n.kind)).is_some_and(|w| *w))
+        .filter_map(|n| word(n).map(word_hash))
+        .collect();
+    words.sort_unstable();
+    words.dedup();
     Table {
         nodes: nodes.into_boxed_slice(),
         notable,
+        words: words.into_boxed_slice(),
     }
 }
 
@@ -412,6 +431,7 @@ impl Tree {
             table: Arc::new(Table {
                 nodes: Box::default(),
                 notable: Box::default(),
+                words: Box::default(),
             }),
         }];
         let mut above = Vec::new();
@@ -450,7 +470,7 @@ impl Tree {
                 new.link = u32::try_from(items.len()).unwrap_or(u32::MAX);
                 let table = unchanged.and_then(|u| u.table(node)).unwrap_or_else(|| {
                     let parts = unchanged.and_then(|u| u.parts(node));
-                    Arc::new(table(&mut cursor, parts))
+                    Arc::new(table(&mut cursor, &text, parts))
                 });
                 items.push(Item {
                     base: new.start,
@@ -463,6 +483,7 @@ impl Tree {
         items[0].table = Arc::new(Table {
             nodes: skeleton.into_boxed_slice(),
             notable: Box::default(),
+            words: Box::default(),
         });
         Tree { items, text }
     }
@@ -496,6 +517,13 @@ impl Tree {
     fn base(&self, item: u32) -> u32 {
         self.items.get(item as usize).map_or(0, |i| i.base)
     }
+}
+
+/// FNV-1a in 32 bits: equal names have equal hashes, and the reverse is almost always true.
+pub fn word_hash(word: &str) -> u32 {
+    word.bytes().fold(0x811c_9dc5, |h, b| {
+        (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// A node of a [`crate::Document`]'s tree. Offsets are bytes of the text.
@@ -781,6 +809,11 @@ impl<'t> Node<'t> {
         (at > 0 && node.end_byte() >= end && node.end_byte() > start).then_some(node)
     }
 
+    /// Hashes ([`word_hash`]) of the names in the item that the node stands in, sorted, without repetition.
+    pub fn words_of_item(self) -> &'t [u32] {
+        let item = self.tree.items.get(self.item as usize);
+        item.map_or(&[], |i| &i.table.words)
+    }
     /// The number of the item that the node stands in, 0 for what stands between items. Items are numbered in text order.
     pub fn item(self) -> usize {
         self.item as usize

@@ -6,12 +6,13 @@ use hipsmith_syntax::lex::tokens;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "arch-list-misses-target",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::File,
     summary: "A list of architectures decides the wave size, and the target is not in it: it gets 32 instead of 64.",
     docs: r#"
 ## What it does

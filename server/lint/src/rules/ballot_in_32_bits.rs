@@ -9,12 +9,13 @@ use hipsmith_syntax::lanes::Binding;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{Function, ancestor, arguments, callee_name, unparenthesized, walk, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "ballot-in-32-bits",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "The mask of a 64-lane vote is kept or counted in 32 bits, so lanes 32 to 63 are lost.",
     docs: r#"
 ## What it does
@@ -117,7 +118,7 @@ fn return_type(cx: &Context<'_>, g: &Function<'_>) -> String {
 }
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let mut few = None;
         let mut reported: HashSet<usize> = HashSet::new();
         for call in &f.calls {

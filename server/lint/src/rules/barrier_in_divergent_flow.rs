@@ -5,13 +5,14 @@ use hipsmith_syntax::Node;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::{self, Function, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 use crate::variance::{Flow, Guard, GuardKind, Variance, guards};
 
 pub(super) static RULE: Rule = Rule {
     id: "barrier-in-divergent-flow",
     family: Family::S,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A barrier of the workgroup stands where not all of its threads come by.",
     docs: r#"
 ## What it does
@@ -73,7 +74,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     if !cx.may_have_barriers() {
         return;
     }
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let barriers = cx.barriers(f);
         if barriers.is_empty() {
             continue;

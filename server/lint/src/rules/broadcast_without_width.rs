@@ -5,13 +5,14 @@ use hipsmith_syntax::Node;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{Function, mentions, text, unparenthesized, walk, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 use crate::waves::{Scheme, Shuffle, Way, root_variable, shuffle};
 
 pub(super) static RULE: Rule = Rule {
     id: "broadcast-without-width",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "In a 32-lane scheme, `__shfl` reads an absolute lane of the 64-lane wavefront because it has no width.",
     docs: r#"
 ## What it does
@@ -64,7 +65,7 @@ struct Evidence {
 }
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let mut few = None;
         for call in &f.calls {
             let Some(s) = shuffle(call).filter(|s| s.way == Way::Index) else {

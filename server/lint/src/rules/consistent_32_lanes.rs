@@ -2,13 +2,14 @@
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 use crate::waves::Way;
 
 pub(super) static RULE: Rule = Rule {
     id: "consistent-32-lanes",
     family: Family::W,
     severity: Severity::Hint,
+    scope: Scope::Function,
     summary: "A reduction or scan works in groups of 32 lanes: right on 64 lanes, with something to gain.",
     docs: r#"
 ## What it does
@@ -52,7 +53,7 @@ AMD GCN3 and Vega ISA documents: a wavefront is 64 lanes.
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let own: Vec<_> = cx
             .schemes_of(index)
             .iter()

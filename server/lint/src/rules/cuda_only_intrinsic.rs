@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "cuda-only-intrinsic",
     family: Family::P,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A device function of CUDA that HIP's headers do not declare.",
     docs: r#"
 ## What it does
@@ -125,9 +126,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     let local = cx.model.includes().iter().any(|(_, local)| *local);
     let mut said: HashSet<(usize, &str)> = HashSet::new();
     for (index, call) in cx
-        .functions
-        .iter()
-        .enumerate()
+        .subjects()
         .flat_map(|(i, f)| f.calls.iter().map(move |c| (i, c)))
     {
         let name = call.name.as_str();

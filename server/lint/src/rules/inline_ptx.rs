@@ -3,12 +3,13 @@
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::walk;
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "inline-ptx",
     family: Family::P,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "Inline assembly is PTX, NVIDIA's instruction set, which no compiler for HIP on AMD or Hygon takes.",
     docs: r#"
 ## What it does
@@ -107,7 +108,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     if !cx.source.contains("asm") {
         return;
     }
-    for f in &cx.functions {
+    for (_, f) in cx.subjects() {
         walk(f.body, &mut |n| {
             if n.kind() != "gnu_asm_expression" {
                 return true;

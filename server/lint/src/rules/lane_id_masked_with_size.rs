@@ -5,12 +5,13 @@ use hipsmith_syntax::Node;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{unparenthesized, walk};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "lane-id-masked-with-size",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A lane id is taken as `thread & WARP_SIZE`: that is one bit of the thread id; the mask is `WARP_SIZE - 1`.",
     docs: r#"
 ## What it does
@@ -51,7 +52,7 @@ HIP programming guide, the broadcast example of the shuffle functions.
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for f in &cx.functions {
+    for (_, f) in cx.subjects() {
         for b in f.bindings.iter() {
             let name = cx.text(b.name);
             let Some(init) = b.init.map(unparenthesized) else {

@@ -7,12 +7,13 @@ use hipsmith_syntax::lanes::Evaluator;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::{Function, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
     id: "lane-index-past-array",
     family: Family::W,
     severity: Severity::Error,
+    scope: LooksAt::Function,
     summary: "A `__shared__` array sized for 32 lanes is indexed by a lane id that goes up to 63.",
     docs: r#"
 ## What it does
@@ -59,7 +60,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     if cx.model.shared.is_empty() {
         return;
     }
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let eval = cx.wide(f);
         for s in &f.subscripts {
             let (Some(array), Some(list)) = (

@@ -6,12 +6,13 @@ use super::sync_mask_32_bits::{all_ones, takes_mask};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{Function, callee_name, unparenthesized};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "lane-mask-literal-32",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A vote of 64 lanes is held against a mask of 32 ones, or a mask for 64 lanes has digits missing.",
     docs: r#"
 ## What it does
@@ -98,7 +99,7 @@ fn short(text: &str) -> bool {
 }
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         for b in f
             .binaries
             .iter()
@@ -142,7 +143,8 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             }
         }
     }
-    for (name, m) in cx.model.macros() {
+    let macros = cx.is_outside_functions().then(|| cx.model.macros());
+    for (name, m) in macros.into_iter().flatten() {
         if !name.to_ascii_uppercase().contains("MASK")
             || !incomplete(m.body.trim_matches(['(', ')', ' ']))
         {

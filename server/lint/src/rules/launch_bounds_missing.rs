@@ -4,12 +4,13 @@ use hipsmith_syntax::FunctionKind;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "launch-bounds-missing",
     family: Family::P,
     severity: Severity::Warning,
+    scope: Scope::File,
     summary: "A kernel without `__launch_bounds__` is launched with more than the 256 threads that DTK compiles for.",
     docs: r#"
 ## What it does

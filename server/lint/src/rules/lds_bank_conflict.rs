@@ -10,12 +10,13 @@ use hipsmith_target::{LdsAccess, LdsCost};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{Function, ancestor, unparenthesized, walk, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
     id: "lds-bank-conflict",
     family: Family::B,
     severity: Severity::Warning,
+    scope: LooksAt::Function,
     summary: "The lanes of one LDS access meet on the same bank and take turns.",
     docs: r#"
 ## What it does
@@ -90,7 +91,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     if cx.model.shared.is_empty() {
         return;
     }
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let mut accesses: Vec<(usize, Access<'_>)> = Vec::new();
         for s in &f.subscripts {
             if let Some(found) = access(cx, f, *s) {

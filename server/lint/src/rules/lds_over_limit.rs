@@ -7,12 +7,13 @@ use hipsmith_syntax::{Launch, Scope};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::arguments;
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
     id: "lds-over-limit",
     family: Family::L,
     severity: Severity::Error,
+    scope: LooksAt::File,
     summary: "A launch needs more LDS, static plus dynamic, than a workgroup can have on the target.",
     docs: r#"
 ## What it does

@@ -6,12 +6,13 @@ use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::within;
 use crate::lds_order::{Deed, LdsOrder, Sure};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "lds-race-without-barrier",
     family: Family::S,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "One wavefront uses what another one does to LDS, with no barrier between.",
     docs: r#"
 ## What it does

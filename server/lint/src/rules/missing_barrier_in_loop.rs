@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::lds_order::{Deed, LdsOrder, Sure};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "missing-barrier-in-loop",
     family: Family::S,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A loop that fills LDS, waits and reads goes round without a second barrier: the next round overwrites what is still read.",
     docs: r#"
 ## What it does

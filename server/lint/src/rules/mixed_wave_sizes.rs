@@ -8,13 +8,14 @@ use hipsmith_syntax::lanes::Evaluator;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::{Function, bare, mentions, unparenthesized, walk, within};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 use crate::waves::{Id, Scheme, Way, shuffle};
 
 pub(super) static RULE: Rule = Rule {
     id: "mixed-wave-sizes",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "Two wave sizes meet in one data flow: lane or warp ids of 32 lanes and a reduction over 64, or the reverse.",
     docs: r#"
 ## What it does
@@ -65,7 +66,7 @@ HIP porting guide, `warpSize`; ROCm issue reports of doubled block sums after po
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         let mut found = Vec::new();
         let eval = cx.wide(f);
         stores(cx, f, index, &eval, &mut found);

@@ -3,12 +3,13 @@
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::unparenthesized;
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-argument-order",
     family: Family::W,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A shuffle without `_sync` is called with the arguments of the `_sync` form, so the mask is shuffled.",
     docs: r#"
 ## What it does
@@ -45,7 +46,7 @@ HIP programming guide, warp shuffle functions; checked with hipcc -Wall: no warn
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for f in &cx.functions {
+    for (_, f) in cx.subjects() {
         let eval = cx.wide(f);
         for call in &f.calls {
             if !matches!(

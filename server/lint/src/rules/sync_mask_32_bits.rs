@@ -6,12 +6,13 @@ use hipsmith_syntax::lex::tokens;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
 use crate::facts::{Function, unparenthesized};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-mask-32-bits",
     family: Family::P,
     severity: Severity::Error,
+    scope: Scope::Function,
     summary: "A `_sync` warp function is given a mask of 32 bits; HIP takes 64-bit masks only.",
     docs: r#"
 ## What it does
@@ -135,7 +136,7 @@ fn mask_bits<'t>(
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     let own_headers = cx.model.includes().iter().any(|(_, quoted)| *quoted);
-    for f in &cx.functions {
+    for (_, f) in cx.subjects() {
         for call in &f.calls {
             if !takes_mask(&call.name) || cx.redefines(&call.name) {
                 continue;

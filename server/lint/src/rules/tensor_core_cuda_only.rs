@@ -6,12 +6,13 @@ use hipsmith_syntax::lex::{Token, TokenKind};
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "tensor-core-cuda-only",
     family: Family::P,
     severity: Severity::Error,
+    scope: Scope::File,
     summary: "Tensor-core fragments, asynchronous copies, pipelines or clusters of CUDA, which HIP does not have under these names.",
     docs: r#"
 ## What it does

@@ -8,7 +8,7 @@ use hipsmith_syntax::{Node, Scope};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::{self, Function, bare, walk};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 use crate::shapes::{Setting, is_flat};
 use crate::variance::guards;
 
@@ -16,6 +16,7 @@ pub(super) static RULE: Rule = Rule {
     id: "uncoalesced-access",
     family: Family::V,
     severity: Severity::Warning,
+    scope: LooksAt::Function,
     summary: "The lanes of a wavefront read or write global memory so far apart that each costs a memory line of its own.",
     docs: r#"
 ## What it does
@@ -75,7 +76,7 @@ const LINES: u32 = 16;
 const MOST_LANES: usize = 32;
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    for (index, f) in cx.functions.iter().enumerate() {
+    for (index, f) in cx.subjects() {
         if f.subscripts.is_empty() || cx.kernels_reaching(index).is_empty() {
             continue;
         }

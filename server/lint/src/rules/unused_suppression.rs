@@ -2,13 +2,14 @@
 //! `suppress.rs`.
 
 use crate::diagnostic::{Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 use crate::suppress::UNUSED;
 
 pub(super) static RULE: Rule = Rule {
     id: UNUSED,
     family: Family::A,
     severity: Severity::Hint,
+    scope: Scope::File,
     summary: "A `hipsmith: allow(rule)` comment silences nothing, or names a rule that does not exist.",
     docs: r#"
 ## What it does

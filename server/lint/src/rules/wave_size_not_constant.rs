@@ -3,12 +3,13 @@
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
 use crate::facts::{Function, walk};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "wave-size-not-constant",
     family: Family::W,
     severity: Severity::Warning,
+    scope: Scope::Function,
     summary: "The builtin `warpSize` or `__AMDGCN_WAVEFRONT_SIZE` stands where a constant is needed: an error from ROCm 7 on.",
     docs: r#"
 ## What it does
@@ -53,7 +54,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         return;
     }
     let builtin = !cx.redefines("warpSize");
-    for f in &cx.functions {
+    for (_, f) in cx.subjects() {
         walk(f.node, &mut |n| {
             // A bare name among template arguments reads as a type.
             if !matches!(n.kind(), "identifier" | "type_identifier") {
