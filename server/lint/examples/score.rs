@@ -344,6 +344,16 @@ fn time(path: &Path) {
         std::hint::black_box(check(&typed, &Config::default()));
     });
     println!("a letter and the check: {edit:?}");
+    let mut cache = hipsmith_lint::Cache::default();
+    let edit = fastest(&mut || {
+        letter(&mut typed);
+        std::hint::black_box(hipsmith_lint::check_again(
+            &typed,
+            &Config::default(),
+            Some(&mut cache),
+        ));
+    });
+    println!("a letter and the check of what it touches: {edit:?}");
     let shortest = |config: &Config| {
         (0..40)
             .map(|_| {

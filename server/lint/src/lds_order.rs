@@ -1,6 +1,8 @@
 //! Accesses to LDS in the order of the text, the wavefronts that make them, and the barriers between them.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use hipsmith_syntax::lanes::{Binding, BindingKind, Evaluator, Geometry, LANES, Lanes, Op};
 use hipsmith_syntax::{Node, Scope};
@@ -44,7 +46,14 @@ pub struct LdsOrder<'a, 't> {
     /// Starts of what may be a barrier: calls of barriers and of what is not known, inline assembly.
     stops: Vec<usize>,
     settings: Vec<Supposed>,
+    /// Accesses are compared pair by pair, but evaluated once: the lanes' elements by access, setting and loop values.
+    known: RefCell<HashMap<Key, Option<Rc<Addresses>>>>,
+    /// Rounds of a loop, by its variable, the setting and the outer loop's value.
+    rounds: RefCell<HashMap<Key, Rc<[i64]>>>,
 }
+
+/// An access or loop variable (by its node's id), a setting (by number), and the loop variables (by their names' ids) with their values.
+type Key = (usize, usize, Vec<(usize, i64)>);
 
 /// A launch with its shape, known or supposed.
 struct Supposed {
@@ -145,6 +154,8 @@ impl<'a, 't> LdsOrder<'a, 't> {
             accesses,
             stops,
             settings,
+            known: RefCell::default(),
+            rounds: RefCell::default(),
         })
     }
 
@@ -262,7 +273,7 @@ impl<'a, 't> LdsOrder<'a, 't> {
     /// itself written it with `first`.
     pub fn crosses(&self, first: &Access<'t>, second: &Access<'t>) -> Option<Sure> {
         let mut best = None;
-        for s in &self.settings {
+        for (number, s) in self.settings.iter().enumerate() {
             let sure = if s.known {
                 Sure::Launched
             } else {
@@ -271,60 +282,81 @@ impl<'a, 't> LdsOrder<'a, 't> {
             if best >= Some(sure) {
                 continue;
             }
-            if self.crosses_in(s, first, second) == Some(true) {
+            if self.crosses_in(number, first, second) == Some(true) {
                 best = Some(sure);
             }
         }
         best
     }
 
-    fn crosses_in(&self, s: &Supposed, first: &Access<'t>, second: &Access<'t>) -> Option<bool> {
-        let threads: u64 = s.shape.iter().map(|d| u64::from(*d)).product();
-        let waves = u32::try_from(threads.div_ceil(64)).ok()?.min(16);
-        let evals: Vec<Evaluator<'_, 't>> = (0..waves)
-            .map(|wave| {
-                self.cx.evaluator_in(
-                    self.f,
-                    &s.setting,
-                    Geometry::Block {
-                        shape: s.shape,
-                        wave,
-                    },
-                )
-            })
-            .collect();
-        let mut loops = self.loops(first);
-        loops.extend(self.loops(second));
+    fn crosses_in(&self, setting: usize, first: &Access<'t>, second: &Access<'t>) -> Option<bool> {
+        let (of_first, of_second) = (self.loops(first), self.loops(second));
+        let mut loops: Vec<&Binding<'t>> = of_first.iter().chain(&of_second).copied().collect();
         loops.sort_by_key(|b| b.name.start_byte());
         loops.dedup_by_key(|b| b.name.start_byte());
-        let one = || -> Option<bool> {
-            let a = self.addresses(s, &evals, first)?;
-            let b = self.addresses(s, &evals, second)?;
+        let one = |pins: &[(&Binding<'t>, i64)]| -> Option<bool> {
+            let a = self.addresses(setting, first, &of_first, pins)?;
+            let b = self.addresses(setting, second, &of_second, pins)?;
             Some(meet(&a, &b, first.deed != Deed::Read))
         };
         match loops[..] {
-            [] => one(),
+            [] => one(&[]),
             [x] => {
                 let mut any = false;
-                for v in evals.first()?.iterations(x, ITERATIONS) {
-                    evals.iter().for_each(|e| e.pin(x, Some(v)));
-                    any |= one()?;
+                for v in self.rounds(setting, x, &[])?.iter() {
+                    any |= one(&[(x, *v)])?;
                 }
                 Some(any)
             }
             [x, y] => {
                 let mut any = false;
-                for v in evals.first()?.iterations(x, ITERATIONS) {
-                    evals.iter().for_each(|e| e.pin(x, Some(v)));
-                    for w in evals.first()?.iterations(y, ITERATIONS) {
-                        evals.iter().for_each(|e| e.pin(y, Some(w)));
-                        any |= one()?;
+                for v in self.rounds(setting, x, &[])?.iter() {
+                    for w in self.rounds(setting, y, &[(x, *v)])?.iter() {
+                        any |= one(&[(x, *v), (y, *w)])?;
                     }
                 }
                 Some(any)
             }
             _ => None,
         }
+    }
+
+    /// An evaluator for each wavefront of the workgroup.
+    fn evaluators<'b>(&'b self, s: &'b Supposed) -> Option<Vec<Evaluator<'b, 't>>> {
+        let threads: u64 = s.shape.iter().map(|d| u64::from(*d)).product();
+        let waves = u32::try_from(threads.div_ceil(64)).ok()?.min(16);
+        let geometry = |wave| Geometry::Block {
+            shape: s.shape,
+            wave,
+        };
+        let eval = |wave| self.cx.evaluator_in(self.f, &s.setting, geometry(wave));
+        Some((0..waves).map(eval).collect())
+    }
+
+    /// The first values of a loop variable.
+    fn rounds(
+        &self,
+        setting: usize,
+        x: &Binding<'t>,
+        outer: &[(&Binding<'t>, i64)],
+    ) -> Option<Rc<[i64]>> {
+        let values = outer.iter().map(|(b, v)| (b.name.id(), *v)).collect();
+        let key = (x.name.id(), setting, values);
+        if let Some(known) = self.rounds.borrow().get(&key) {
+            return Some(known.clone());
+        }
+        let s = self.settings.get(setting)?;
+        let geometry = Geometry::Block {
+            shape: s.shape,
+            wave: 0,
+        };
+        let eval = self.cx.evaluator_in(self.f, &s.setting, geometry);
+        for (b, v) in outer {
+            eval.pin(b, Some(*v));
+        }
+        let rounds: Rc<[i64]> = eval.iterations(x, ITERATIONS).into();
+        self.rounds.borrow_mut().insert(key, rounds.clone());
+        Some(rounds)
     }
 
     /// Loop variables that an access's place depends on.
@@ -358,8 +390,33 @@ impl<'a, 't> LdsOrder<'a, 't> {
         out
     }
 
-    /// The element of each lane in each wavefront.
+    /// The element of each lane in each wavefront, with the loop variables that the access depends on at their values.
     fn addresses(
+        &self,
+        setting: usize,
+        a: &Access<'t>,
+        loops: &[&Binding<'t>],
+        pins: &[(&Binding<'t>, i64)],
+    ) -> Option<Rc<Addresses>> {
+        let own = |b: &Binding<'t>| loops.iter().any(|l| l.name == b.name);
+        let pins: Vec<_> = pins.iter().filter(|(b, _)| own(b)).collect();
+        let values = pins.iter().map(|(b, v)| (b.name.id(), *v)).collect();
+        let key = (a.node.id(), setting, values);
+        if let Some(known) = self.known.borrow().get(&key) {
+            return known.clone();
+        }
+        let new = self.settings.get(setting).and_then(|s| {
+            let evals = self.evaluators(s)?;
+            for (b, v) in &pins {
+                evals.iter().for_each(|e| e.pin(b, Some(*v)));
+            }
+            self.evaluated(s, &evals, a).map(Rc::new)
+        });
+        self.known.borrow_mut().insert(key, new.clone());
+        new
+    }
+
+    fn evaluated(
         &self,
         s: &Supposed,
         evals: &[Evaluator<'_, 't>],
