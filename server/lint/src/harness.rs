@@ -178,6 +178,30 @@ mod documentation {
         }
     }
 
+    /// A rule that looked at more than its subject would find the same again for each function of the file.
+    #[test]
+    fn a_finding_comes_once() {
+        for r in rules() {
+            for (_, target, code) in examples(r.docs) {
+                let config = crate::Config {
+                    only: [r.id.to_owned()].into(),
+                    ..crate::Config::default()
+                };
+                let more = format!("{code}\n__device__ int one() {{ return 1; }}\n");
+                crate::context::with(&super::document(&more, &target), &config, |cx| {
+                    let mut found = Vec::new();
+                    cx.look_at(None, &mut found);
+                    for i in 0..cx.functions.len() {
+                        cx.look_at(Some(i), &mut found);
+                    }
+                    for (i, d) in found.iter().enumerate() {
+                        assert!(!found[..i].contains(d), "{}: twice {d:#?}\n{code}", r.id);
+                    }
+                });
+            }
+        }
+    }
+
     #[test]
     fn pages_have_their_sections() {
         for r in rules() {

@@ -4,6 +4,7 @@
 //! file launches the kernels among them, and on what stands outside functions. A hash of all that is the key; a finding's
 //! places are kept relative to the piece of text that they lie in.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -168,7 +169,15 @@ struct Keys {
     texts: Vec<u64>,
     groups: Vec<Option<usize>>,
     /// By group.
-    members: HashMap<usize, BTreeSet<usize>>,
+    members: HashMap<usize, Group>,
+}
+
+/// Functions that depend on each other.
+#[derive(Default)]
+struct Group {
+    members: BTreeSet<usize>,
+    /// Of their texts and of the launches of the kernels among them.
+    hash: u64,
 }
 
 impl Keys {
@@ -202,51 +211,72 @@ impl Keys {
         }
         text.get(from..).hash(&mut outside);
         let groups = cx.reach.groups(&cx.functions);
-        let mut members: HashMap<usize, BTreeSet<usize>> = HashMap::new();
-        for (i, group) in groups.iter().enumerate() {
-            if let Some(group) = group {
-                members.entry(*group).or_default().insert(i);
-            }
-        }
-        Self {
+        let mut keys = Self {
             outside: outside.finish(),
             texts,
+            members: HashMap::new(),
             groups,
-            members,
+        };
+        for (i, group) in keys.groups.iter().enumerate() {
+            if let Some(group) = group {
+                keys.members.entry(*group).or_default().members.insert(i);
+            }
         }
+        let launches: Vec<(&str, u64)> = cx
+            .model
+            .launches
+            .iter()
+            .map(|l| (l.kernel.as_str(), hash_launch(cx, l)))
+            .collect();
+        for group in keys.members.values_mut() {
+            let mut hasher = DefaultHasher::new();
+            let mut kernels = BTreeSet::new();
+            for i in &group.members {
+                (i, keys.texts.get(*i)).hash(&mut hasher);
+                if let Some(f) = cx.functions.get(*i)
+                    && f.place == Place::Kernel
+                {
+                    kernels.insert(f.name.as_str());
+                }
+            }
+            for (number, (kernel, launch)) in launches.iter().enumerate() {
+                if kernels.contains(kernel) {
+                    (number, launch).hash(&mut hasher);
+                }
+            }
+            group.hash = hasher.finish();
+        }
+        keys
     }
 
     /// The key of the `index`-th function, and the functions whose text is in it.
-    fn of(&self, cx: &Context<'_>, index: usize) -> (u64, BTreeSet<usize>) {
-        let mut reach = cx.reach.below(index);
-        let groups: BTreeSet<usize> = reach
-            .iter()
-            .filter_map(|i| self.groups.get(*i).copied().flatten())
-            .collect();
-        reach.extend(groups.iter().filter_map(|g| self.members.get(g)).flatten());
+    fn of(&self, cx: &Context<'_>, index: usize) -> (u64, Cow<'_, BTreeSet<usize>>) {
         let mut hasher = DefaultHasher::new();
         (self.outside, index).hash(&mut hasher);
-        for i in &reach {
-            (i, self.texts.get(*i)).hash(&mut hasher);
+        let group = |i: usize| self.members.get(&(*self.groups.get(i)?)?);
+        if let Some(own) = group(index) {
+            own.hash.hash(&mut hasher);
+            return (hasher.finish(), Cow::Borrowed(&own.members));
         }
-        let kernels: BTreeSet<&str> = reach
-            .iter()
-            .filter_map(|i| cx.functions.get(*i))
-            .filter(|f| f.place == Place::Kernel)
-            .map(|f| f.name.as_str())
-            .collect();
-        for (number, launch) in cx.model.launches.iter().enumerate() {
-            if kernels.contains(launch.kernel.as_str()) {
-                number.hash(&mut hasher);
-                hash_launch(cx, launch, &mut hasher);
+        // A host function: what it mentions, and what that depends on.
+        let mut reach = cx.reach.below(index);
+        for i in reach.clone() {
+            match group(i) {
+                Some(g) => {
+                    g.hash.hash(&mut hasher);
+                    reach.extend(&g.members);
+                }
+                None => (i, self.texts.get(i)).hash(&mut hasher),
             }
         }
-        (hasher.finish(), reach)
+        (hasher.finish(), Cow::Owned(reach))
     }
 }
 
 /// A launch as far as rules look at it: as written, its values, and the variables that it names.
-fn hash_launch(cx: &Context<'_>, launch: &Launch, hasher: &mut DefaultHasher) {
+fn hash_launch(cx: &Context<'_>, launch: &Launch) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let hasher = &mut hasher;
     let text = cx.model.text();
     text.get(launch.range.clone()).hash(hasher);
     (&launch.kernel, launch.grid, launch.block, launch.lds_bytes).hash(hasher);
@@ -262,6 +292,7 @@ fn hash_launch(cx: &Context<'_>, launch: &Launch, hasher: &mut DefaultHasher) {
             cx.model.eval(word, &scope).hash(hasher);
         }
     }
+    hasher.finish()
 }
 
 impl Context<'_> {

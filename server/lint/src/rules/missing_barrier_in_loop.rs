@@ -72,7 +72,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     if cx.model.shared.is_empty() || !cx.may_have_barriers() {
         return;
     }
-    for index in 0..cx.functions.len() {
+    for (index, _) in cx.subjects() {
         let Some(order) = LdsOrder::new(cx, index) else {
             continue;
         };
