@@ -12,6 +12,7 @@
 //! assert_eq!((o.waves_per_simd, o.workgroups_per_cu), (4, 4)); // four 16 KiB workgroups fit into 64 KiB
 //! ```
 
+mod builtins;
 mod lds;
 mod memory;
 mod occupancy;
@@ -21,6 +22,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+pub use builtins::Lack;
 pub use lds::{LaneGroups, Lds, LdsAccess, LdsCost};
 pub use occupancy::{Limiter, Occupancy, Resources, occupancy};
 

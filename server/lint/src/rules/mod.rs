@@ -6,6 +6,7 @@ mod barrier_in_divergent_flow;
 mod broadcast_without_width;
 mod consistent_32_lanes;
 mod cuda_only_intrinsic;
+mod fp8_format;
 mod inline_ptx;
 mod lane_id_masked_with_size;
 mod lane_index_past_array;
@@ -14,6 +15,7 @@ mod launch_bounds_missing;
 mod lds_bank_conflict;
 mod lds_over_limit;
 mod lds_race_without_barrier;
+mod matrix_builtin_missing;
 mod missing_barrier_in_loop;
 mod mixed_wave_sizes;
 mod sync_argument_order;
@@ -46,6 +48,8 @@ pub(crate) static TABLE: &[&Rule] = &[
     &launch_bounds_missing::RULE,
     &cuda_only_intrinsic::RULE,
     &tensor_core_cuda_only::RULE,
+    &matrix_builtin_missing::RULE,
+    &fp8_format::RULE,
     &sync_mask_32_bits::RULE,
     &unused_suppression::RULE,
 ];

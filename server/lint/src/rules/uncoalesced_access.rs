@@ -94,16 +94,16 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
                 Some((setting, cx.evaluator_in(f, setting, geometry)))
             })
             .collect();
-        let mut said: HashSet<String> = HashSet::new();
+        let mut said: HashSet<&str> = HashSet::new();
         for s in &f.subscripts {
             let text = cx.text(*s);
-            if said.contains(text) {
+            // The same text a second time says the same.
+            if !said.insert(text) {
                 continue;
             }
             let Some(found) = worst(cx, f, &readers, *s) else {
                 continue;
             };
-            said.insert(text.to_owned());
             out.push(report(cx, *s, &found));
         }
     }
