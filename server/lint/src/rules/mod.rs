@@ -5,7 +5,9 @@ mod ballot_in_32_bits;
 mod barrier_in_divergent_flow;
 mod broadcast_without_width;
 mod consistent_32_lanes;
+mod cuda_error_code;
 mod cuda_only_intrinsic;
+mod dynamic_parallelism;
 mod fp8_format;
 mod inline_ptx;
 mod lane_id_masked_with_size;
@@ -50,6 +52,8 @@ pub(crate) static TABLE: &[&Rule] = &[
     &tensor_core_cuda_only::RULE,
     &matrix_builtin_missing::RULE,
     &fp8_format::RULE,
+    &dynamic_parallelism::RULE,
+    &cuda_error_code::RULE,
     &sync_mask_32_bits::RULE,
     &unused_suppression::RULE,
 ];
