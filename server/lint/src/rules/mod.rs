@@ -15,7 +15,9 @@ mod lane_index_past_array;
 mod lane_mask_literal_32;
 mod launch_bounds_missing;
 mod lds_bank_conflict;
+mod lds_limits_occupancy;
 mod lds_over_limit;
+mod lds_quadratic_in_block;
 mod lds_race_without_barrier;
 mod matrix_builtin_missing;
 mod missing_barrier_in_loop;
@@ -41,6 +43,8 @@ pub(crate) static TABLE: &[&Rule] = &[
     &sync_argument_order::RULE,
     &wave_size_not_constant::RULE,
     &lds_over_limit::RULE,
+    &lds_quadratic_in_block::RULE,
+    &lds_limits_occupancy::RULE,
     &lds_bank_conflict::RULE,
     &barrier_in_divergent_flow::RULE,
     &lds_race_without_barrier::RULE,

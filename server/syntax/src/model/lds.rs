@@ -91,6 +91,7 @@ impl Model {
         let text: &str = &self.text;
         let word = |i: usize| toks.get(i).map_or("", |t| t.text(text));
         let budget = fresh_budget();
+        let shared_names: HashSet<&str> = self.shared.iter().map(|s| s.name.as_str()).collect();
         let mut sites: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut in_macros: HashSet<String> = HashSet::new();
         for (i, t) in toks.iter().enumerate() {
@@ -98,7 +99,7 @@ impl Model {
                 continue;
             }
             let name = t.text(text);
-            if self.shared.iter().any(|s| s.name == name) {
+            if shared_names.contains(name) {
                 sites.entry(name).or_default().push(i);
             }
             let declares = self
