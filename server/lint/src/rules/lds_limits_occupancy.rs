@@ -6,12 +6,13 @@ use hipsmith_target::{Limiter, Resources, occupancy};
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
     id: "lds-limits-occupancy",
     family: Family::L,
     severity: Severity::Hint,
+    scope: LooksAt::File,
     summary: "LDS keeps occupancy down, and little less of it, or one buffer instead of two, would let another workgroup in.",
     docs: r#"
 ## What it does

@@ -6,12 +6,13 @@ use hipsmith_syntax::{Binding, Launch, Scope, lex};
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
-use crate::rule::Rule;
+use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
     id: "lds-quadratic-in-block",
     family: Family::L,
     severity: Severity::Warning,
+    scope: LooksAt::File,
     summary: "The dynamic LDS of a launch grows with the square of the block size and passes the limit at usual sizes.",
     docs: r#"
 ## What it does
