@@ -175,6 +175,16 @@ void go(int* x, int n, int m) {
   k<<<1, 256, n * n * 4>>>(x);
   k<<<1, n, 512 * n>>>(x);
 }
+void dispatch(Tensor ids, int64_t n) {
+  DISPATCH(ids.type(), \"name\", [&] {
+    const int32_t threads = max((int32_t)n, WARP_SIZE);
+    const int32_t bytes = ((threads + 1) * n + (n + 1)) * sizeof(int32_t);
+    auto kernel = ns::k<scalar_t>;
+    CHECK(SetMaxDynamicSharedMemorySize((void*)kernel, bytes));
+    kernel<<<1, threads, bytes, stream>>>(ids.data_ptr<scalar_t>());
+                       //^ warning: 256 threads need
+  });
+}
 "
             .replace("264,196", "264196")
             .as_str(),
