@@ -232,8 +232,6 @@ impl<'t> Context<'t> {
 
     /// Whether the text may hold a barrier at all.
     pub fn may_have_barriers(&self) -> bool {
-        self.source.contains("__syncthreads")
-            || self.source.contains("s_barrier")
-            || self.source.contains("sync()")
+        self.has_text("__syncthreads") || self.has_text("s_barrier") || self.has_text("sync()")
     }
 }

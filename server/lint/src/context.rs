@@ -106,6 +106,7 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         macros: model.macros().map(|(name, _)| name.to_owned()).collect(),
         by_name,
         ids: RefCell::default(),
+        texts: RefCell::default(),
         schemes: functions.iter().map(|_| OnceCell::new()).collect(),
         callers: functions.iter().map(|_| OnceCell::new()).collect(),
         reach: Reach::new(model, &functions),
@@ -134,6 +135,8 @@ pub struct Context<'t> {
     pub(crate) names: &'t dyn Names,
     pub(crate) macros: HashSet<String>,
     pub(crate) by_name: HashMap<String, Vec<usize>>,
+    /// What [`Context::has_text`] was asked for.
+    pub(crate) texts: RefCell<HashMap<&'static str, bool>>,
     /// Ids that variables hold, by the node of the variable's name.
     pub(crate) ids: RefCell<HashMap<usize, Option<Id>>>,
     pub(crate) schemes: Vec<OnceCell<Vec<Scheme>>>,
@@ -183,6 +186,14 @@ impl<'t> Context<'t> {
         subject
             .and_then(|i| Some((i, self.functions.get(i)?)))
             .into_iter()
+    }
+
+    /// Whether the masked text holds `piece` anywhere, comments included: most files lack most of what rules look for.
+    pub fn has_text(&self, piece: &'static str) -> bool {
+        let mut known = self.texts.borrow_mut();
+        *known
+            .entry(piece)
+            .or_insert_with(|| self.source.contains(piece))
     }
 
     /// Whether a rule is to look at what is outside functions now.

@@ -16,6 +16,8 @@ struct Names {
     notable: Vec<Option<Notable>>,
     /// Whether the kind is that of a name.
     word: Vec<bool>,
+    /// Whether the kind is a bracket, comma or the like: it stands in no field, and half of all nodes are such.
+    plain: Vec<bool>,
     fields: Vec<&'static str>,
 }
 
@@ -33,6 +35,15 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
             .collect(),
         notable: (0..kinds)
             .map(|id| Notable::of(language.node_kind_for_id(id).unwrap_or("")))
+            .collect(),
+        plain: (0..kinds)
+            .map(|id| {
+                let kind = language.node_kind_for_id(id).unwrap_or("");
+                matches!(
+                    kind,
+                    "(" | ")" | "[" | "]" | "{" | "}" | "," | ";" | ":" | "::"
+                )
+            })
             .collect(),
         word: (0..kinds)
             .map(|id| {
@@ -323,10 +334,13 @@ fn raw(cursor: &TreeCursor<'_>, node: tree_sitter::Node<'_>, base: u32, parent: 
     let offset = |byte: usize| u32::try_from(byte).unwrap_or(u32::MAX).saturating_sub(base);
     Raw {
         kind,
-        field: cursor
-            .field_id()
-            .and_then(|id| u8::try_from(id.get()).ok())
-            .unwrap_or(0),
+        field: match NAMES.plain.get(usize::from(kind)) {
+            Some(true) => 0,
+            _ => cursor
+                .field_id()
+                .and_then(|id| u8::try_from(id.get()).ok())
+                .unwrap_or(0),
+        },
         flags,
         start: offset(node.start_byte()),
         end: offset(node.end_byte()),

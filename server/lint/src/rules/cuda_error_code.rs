@@ -43,7 +43,7 @@ taken from.
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    if !cx.source.contains("Error_t") {
+    if !cx.has_text("Error_t") {
         return;
     }
     for (_, f) in cx.subjects() {

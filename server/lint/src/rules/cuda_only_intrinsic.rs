@@ -118,7 +118,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         "__prof",
     ]
     .iter()
-    .any(|w| cx.source.contains(w))
+    .any(|w| cx.has_text(w))
     {
         return;
     }

@@ -105,7 +105,7 @@ fn is_ptx(assembly: &str) -> bool {
 }
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    if !cx.source.contains("asm") {
+    if !cx.has_text("asm") {
         return;
     }
     for (_, f) in cx.subjects() {

@@ -206,6 +206,9 @@ fn group(n: u64) -> String {
 }
 
 fn opt_ins(cx: &Context<'_>, limit: u64, out: &mut Vec<Diagnostic>) {
+    if !cx.has_text("FuncSetAttribute") {
+        return;
+    }
     for f in &cx.functions {
         for call in &f.calls {
             if !matches!(

@@ -148,7 +148,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         "memcpy_async",
         "cuda_awbarrier",
     ];
-    if !hints.iter().any(|h| cx.source.contains(h)) {
+    if !hints.iter().any(|h| cx.has_text(h)) {
         return;
     }
     let words = cx.words();
@@ -157,7 +157,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             && w[1].text(cx.source) == "cuda"
             && w[2].text(cx.source) == "{"
     });
-    let rocwmma = cx.source.contains("rocwmma");
+    let rocwmma = cx.has_text("rocwmma");
     let mut said: HashSet<(Feature, Option<usize>)> = HashSet::new();
     for (i, token) in words.iter().enumerate() {
         let Some((feature, range)) = feature(cx, words, i, own, rocwmma) else {
@@ -225,7 +225,7 @@ fn feature(
                 "store_matrix_sync",
                 "fill_fragment",
             ];
-            (known.contains(&at(2)) && cx.source.contains("nvcuda")).then(|| {
+            (known.contains(&at(2)) && cx.has_text("nvcuda")).then(|| {
                 (
                     Feature::Fragments,
                     token.range.start..words[i + 2].range.end,

@@ -50,7 +50,7 @@ ROCm 7 release notes: `warpSize` is no longer `constexpr`, `__AMDGCN_WAVEFRONT_S
 };
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    if !cx.source.contains("warpSize") && !cx.source.contains("__AMDGCN_WAVEFRONT_SIZE") {
+    if !cx.has_text("warpSize") && !cx.has_text("__AMDGCN_WAVEFRONT_SIZE") {
         return;
     }
     let builtin = !cx.redefines("warpSize");
