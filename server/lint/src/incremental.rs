@@ -4,8 +4,7 @@
 //! file launches the kernels among them, and on what stands outside functions. A hash of all that is the key; a finding's
 //! places are kept relative to the piece of text that they lie in.
 
-use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Cache {
 
 impl Kept {
     /// `None` if one of its places lies in text that the key does not hold.
-    fn new(cx: &Context<'_>, d: &Diagnostic, reach: &BTreeSet<usize>) -> Option<Self> {
+    fn new(cx: &Context<'_>, d: &Diagnostic, reach: &[usize]) -> Option<Self> {
         let mut finding = d.clone();
         let places = ranges(&mut finding)
             .map(|r| {
@@ -116,7 +115,7 @@ impl Kept {
                         .is_some_and(|f| r.end <= f.node.end_byte() && r.start < f.node.end_byte())
                 });
                 if let Some(i) = inside {
-                    if reach.contains(&i) {
+                    if reach.binary_search(&i).is_ok() {
                         return at(Piece::Function(i), cx.functions.get(i)?.node.start_byte());
                     }
                     let launches = &cx.model.launches;
@@ -167,17 +166,8 @@ struct Keys {
     outside: u64,
     /// Of each function's text.
     texts: Vec<u64>,
-    groups: Vec<Option<usize>>,
-    /// By group.
-    members: HashMap<usize, Group>,
-}
-
-/// Functions that depend on each other.
-#[derive(Default)]
-struct Group {
-    members: BTreeSet<usize>,
-    /// Of their texts and of the launches of the kernels among them.
-    hash: u64,
+    /// Of each launch, with the kernel's name.
+    launches: Vec<(String, u64)>,
 }
 
 impl Keys {
@@ -191,6 +181,7 @@ impl Keys {
             Arc::as_ptr(header.model()).hash(&mut outside);
         }
         (&cx.config.disabled, &cx.config.only).hash(&mut outside);
+        cx.model.names_hash().hash(&mut outside);
         let mut texts = Vec::with_capacity(cx.functions.len());
         let mut from = 0;
         for f in &cx.functions {
@@ -210,66 +201,34 @@ impl Keys {
             from = range.end;
         }
         text.get(from..).hash(&mut outside);
-        let groups = cx.reach.groups(&cx.functions);
-        let mut keys = Self {
+        let launch = |l: &Launch| (l.kernel.clone(), hash_launch(cx, l));
+        Self {
             outside: outside.finish(),
             texts,
-            members: HashMap::new(),
-            groups,
-        };
-        for (i, group) in keys.groups.iter().enumerate() {
-            if let Some(group) = group {
-                keys.members.entry(*group).or_default().members.insert(i);
-            }
+            launches: cx.model.launches.iter().map(launch).collect(),
         }
-        let launches: Vec<(&str, u64)> = cx
-            .model
-            .launches
-            .iter()
-            .map(|l| (l.kernel.as_str(), hash_launch(cx, l)))
-            .collect();
-        for group in keys.members.values_mut() {
-            let mut hasher = DefaultHasher::new();
-            let mut kernels = BTreeSet::new();
-            for i in &group.members {
-                (i, keys.texts.get(*i)).hash(&mut hasher);
-                if let Some(f) = cx.functions.get(*i)
-                    && f.place == Place::Kernel
-                {
-                    kernels.insert(f.name.as_str());
-                }
-            }
-            for (number, (kernel, launch)) in launches.iter().enumerate() {
-                if kernels.contains(kernel) {
-                    (number, launch).hash(&mut hasher);
-                }
-            }
-            group.hash = hasher.finish();
-        }
-        keys
     }
 
-    /// The key of the `index`-th function, and the functions whose text is in it.
-    fn of(&self, cx: &Context<'_>, index: usize) -> (u64, Cow<'_, BTreeSet<usize>>) {
+    /// The key of the `index`-th function, and the functions whose text is in it, sorted.
+    fn of(&self, cx: &Context<'_>, index: usize) -> (u64, Vec<usize>) {
         let mut hasher = DefaultHasher::new();
         (self.outside, index).hash(&mut hasher);
-        let group = |i: usize| self.members.get(&(*self.groups.get(i)?)?);
-        if let Some(own) = group(index) {
-            own.hash.hash(&mut hasher);
-            return (hasher.finish(), Cow::Borrowed(&own.members));
-        }
-        // A host function: what it mentions, and what that depends on.
-        let mut reach = cx.reach.below(index);
-        for i in reach.clone() {
-            match group(i) {
-                Some(g) => {
-                    g.hash.hash(&mut hasher);
-                    reach.extend(&g.members);
-                }
-                None => (i, self.texts.get(i)).hash(&mut hasher),
+        let around = cx.reach.around(&cx.functions, index);
+        let mut kernels = Vec::new();
+        for i in &around {
+            (i, self.texts.get(*i)).hash(&mut hasher);
+            if let Some(f) = cx.functions.get(*i)
+                && f.place == Place::Kernel
+            {
+                kernels.push(f.name.as_str());
             }
         }
-        (hasher.finish(), Cow::Owned(reach))
+        for (number, (kernel, launch)) in self.launches.iter().enumerate() {
+            if kernels.contains(&kernel.as_str()) {
+                (number, launch).hash(&mut hasher);
+            }
+        }
+        (hasher.finish(), around)
     }
 }
 

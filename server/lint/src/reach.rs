@@ -82,46 +82,39 @@ impl Reach {
         self.mentioned_by.get(index).into_iter().flatten().copied()
     }
 
-    /// Groups of device functions that mention each other, by function: what one of them means can depend on the others.
-    /// Functions that only the host calls are in no group.
-    pub fn groups(&self, functions: &[Function<'_>]) -> Vec<Option<usize>> {
-        let mut group = vec![None; functions.len()];
-        for (start, f) in functions.iter().enumerate() {
-            if f.place == Place::Unmarked || group[start].is_some() {
-                continue;
+    /// The functions that matter to the `index`-th: those that mention it, and everything that it and they mention, itself
+    /// included; sorted. A host function that launches a kernel does not matter to it (the launch does).
+    pub fn around(&self, functions: &[Function<'_>], index: usize) -> Vec<usize> {
+        let mut seen = vec![false; functions.len()];
+        let mut all = vec![index];
+        let place = |i: usize| functions.get(i).map(|f| f.place);
+        let mut mark = |i: usize, all: &mut Vec<usize>| {
+            if let Some(seen) = seen.get_mut(i)
+                && !std::mem::replace(seen, true)
+            {
+                all.push(i);
             }
-            let mut queue = vec![start];
-            group[start] = Some(start);
-            while let Some(i) = queue.pop() {
-                // A host function that launches two kernels does not tie them together.
-                let launches = |caller: usize, callee: usize| {
-                    functions[caller].place == Place::Unmarked
-                        && functions[callee].place == Place::Kernel
-                };
-                let below = self.mentions[i].iter().filter(|g| !launches(i, **g));
-                let above = self.mentioned_by[i].iter().filter(|c| !launches(**c, i));
-                for next in below.chain(above).copied() {
-                    if group[next].is_none() {
-                        group[next] = Some(start);
-                        queue.push(next);
-                    }
+        };
+        mark(index, &mut Vec::new());
+        let mut at = 0;
+        while let Some(i) = all.get(at).copied() {
+            at += 1;
+            for caller in self.mentioned_by(i) {
+                let launches =
+                    place(caller) == Some(Place::Unmarked) && place(i) == Some(Place::Kernel);
+                if !launches {
+                    mark(caller, &mut all);
                 }
             }
         }
-        group
-    }
-
-    /// Everything that the `index`-th function mentions, itself and what those mention included.
-    pub fn below(&self, index: usize) -> BTreeSet<usize> {
-        let mut seen = BTreeSet::from([index]);
-        let mut queue = vec![index];
-        while let Some(i) = queue.pop() {
-            for next in self.mentions.get(i).into_iter().flatten() {
-                if seen.insert(*next) {
-                    queue.push(*next);
-                }
+        let mut at = 0;
+        while let Some(i) = all.get(at).copied() {
+            at += 1;
+            for callee in self.mentions.get(i).into_iter().flatten() {
+                mark(*callee, &mut all);
             }
         }
-        seen
+        all.sort_unstable();
+        all
     }
 }

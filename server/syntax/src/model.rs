@@ -10,6 +10,7 @@ mod recover;
 
 pub use lds::FunctionRef;
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -329,6 +330,34 @@ impl Model {
     pub(crate) fn preprocessed(&self) -> &Preprocessed {
         &self.pre
     }
+    /// A hash of what is known in the whole file wherever it is declared, a function's body included: the names of LDS, of
+    /// functions and of variables outside functions, constants of classes and enumerations, types. While it stays, the
+    /// meaning of a name in a function changes only with the function or with what stands outside functions.
+    pub fn names_hash(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        for s in &self.shared {
+            (&s.name, &s.element, s.dynamic).hash(&mut hasher);
+            s.dims.iter().for_each(|d| d.text.hash(&mut hasher));
+        }
+        for f in &self.functions {
+            (&f.name, f.kind as u8, f.params.len()).hash(&mut hasher);
+        }
+        for v in self.variables.iter().filter(|v| v.scope.start == 0) {
+            let init = v.init.as_ref().map(|i| &i.text);
+            (&v.name, &v.ty.base, v.ty.pointers, init).hash(&mut hasher);
+        }
+        for e in &self.enumerators {
+            (&e.qualified, &e.value).hash(&mut hasher);
+        }
+        for a in &self.aliases {
+            (&a.name, &a.ty).hash(&mut hasher);
+        }
+        for c in &self.classes {
+            self.text.get(c.range.clone()).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// The headers that the file includes, directly or through another, without repetition.
     pub fn headers(&self) -> &[Arc<Header>] {
         &self.pre.headers
