@@ -248,7 +248,7 @@ fn pointer<'a, 't>(
             return None;
         }
         let name = cx.text(node);
-        if cx.shared_names.contains(name) {
+        if cx.model.shared_at(name, node.start_byte()).is_some() {
             return None;
         }
         let b = f.bindings.resolve(name, node.start_byte())?;
