@@ -1,6 +1,6 @@
 //! Accesses to LDS in the order of the text, the wavefronts that make them, and the barriers between them.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -76,7 +76,26 @@ const MOST: usize = 48;
 /// Loop iterations tried per variable.
 const ITERATIONS: usize = 10;
 
-type Addresses = Vec<[Option<i64>; LANES]>;
+/// The element that each lane of each wavefront touches.
+struct Addresses {
+    waves: Vec<[Option<i64>; LANES]>,
+    /// The wavefronts that touch an element, one bit each.
+    owners: OnceCell<HashMap<i64, u64>>,
+}
+
+impl Addresses {
+    fn owners(&self) -> &HashMap<i64, u64> {
+        self.owners.get_or_init(|| {
+            let mut owners: HashMap<i64, u64> = HashMap::new();
+            for (wave, lanes) in self.waves.iter().enumerate() {
+                for e in lanes.iter().flatten() {
+                    *owners.entry(*e).or_insert(0) |= 1 << wave;
+                }
+            }
+            owners
+        })
+    }
+}
 
 impl<'a, 't> LdsOrder<'a, 't> {
     /// Of the `index`-th function; `None` when there is nothing to order.
@@ -446,7 +465,10 @@ impl<'a, 't> LdsOrder<'a, 't> {
                 (active[l] && eval.geometry().is_active(l)).then_some(values[l])
             }));
         }
-        Some(out)
+        Some(Addresses {
+            waves: out,
+            owners: OnceCell::new(),
+        })
     }
 
     /// The lanes that come to a node; `None` when the data choose them.
@@ -518,17 +540,13 @@ impl<'a, 't> LdsOrder<'a, 't> {
 
 /// Whether a thread's place in `b` is one of another wavefront's in `a`; with `own`, only if it is not its own there too.
 fn meet(a: &Addresses, b: &Addresses, own: bool) -> bool {
-    let mut owners: HashMap<i64, u64> = HashMap::new();
-    for (wave, lanes) in a.iter().enumerate() {
-        for e in lanes.iter().flatten() {
-            *owners.entry(*e).or_insert(0) |= 1 << wave;
-        }
-    }
-    b.iter().enumerate().any(|(wave, lanes)| {
+    let owners = a.owners();
+    b.waves.iter().enumerate().any(|(wave, lanes)| {
         lanes.iter().enumerate().any(|(lane, e)| {
             let Some(e) = e else { return false };
             let own = own
-                && a.get(wave)
+                && a.waves
+                    .get(wave)
                     .and_then(|l| l.get(lane))
                     .is_some_and(|o| o.as_ref() == Some(e));
             !own && owners.get(e).is_some_and(|waves| waves & !(1 << wave) != 0)
