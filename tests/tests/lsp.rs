@@ -927,3 +927,52 @@ fn an_untrusted_workspace_runs_nothing() {
     );
     assert!(!mark.exists() && !dir.path().join(".hipsmith").exists());
 }
+
+#[test]
+fn a_project_file_sets_levels_and_a_comment_silences() {
+    let dir = tempfile::tempdir().unwrap();
+    let toml = dir.path().join("hipsmith.toml");
+    std::fs::write(&toml, format!("[rules]\n{RULE} = \"warning\"\n")).unwrap();
+    let uri = format!("file://{}/a.hip", dir.path().display());
+    let mut client = ready();
+    client.open(&uri, FAULTY);
+    let shown = client.diagnostics(&uri, 1);
+    assert_eq!(
+        (codes(&shown), &shown[0]["severity"]),
+        (vec![RULE.into()], &json!(2))
+    );
+
+    let actions = code_actions(
+        &mut client,
+        &uri,
+        &shown[0]["range"],
+        json!(["refactor.hipsmith.suppress"]),
+        json!([]),
+    );
+    assert_eq!(actions.len(), 1, "{actions:?}");
+    let edits = &actions[0]["edit"]["documentChanges"][0]["edits"];
+    let silenced = apply_edits(FAULTY, edits.as_array().unwrap(), true);
+    client.replace(&uri, 2, &silenced);
+    assert_eq!(
+        client.diagnostics(&uri, 2),
+        Vec::<Value>::new(),
+        "{silenced}"
+    );
+
+    // A mistake is told, and saving reads the file again.
+    client.replace(&uri, 3, FAULTY);
+    client.diagnostics(&uri, 3);
+    std::fs::write(&toml, "[rules]\nno-such-rule-at-all = \"off\"\n").unwrap();
+    client.notify(
+        "textDocument/didSave",
+        json!({ "textDocument": { "uri": uri } }),
+    );
+    client.wait("the mistake", |m| {
+        m["method"] == "window/showMessage"
+            && m["params"]["message"]
+                .as_str()
+                .is_some_and(|t| t.contains("no-such-rule-at-all"))
+    });
+    let shown = client.diagnostics(&uri, 3);
+    assert_eq!(shown[0]["severity"], 1);
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hipsmith_lint::Diagnostic;
+use hipsmith_project::Project;
 use hipsmith_syntax::Document;
 use lsp_types as lsp;
 use serde_json::Value;
@@ -59,6 +60,10 @@ pub enum Event {
         document: Document,
         /// Whether it holds HIP.
         is_hip: bool,
+        /// What it was read with.
+        project: Arc<Project>,
+        /// What is wrong with the project's files.
+        problems: Vec<String>,
     },
     /// The check of one version of a document ended.
     Checked {
@@ -68,8 +73,8 @@ pub enum Event {
         instance: u64,
         /// The version that was checked.
         version: i32,
-        /// The target it was checked for.
-        target: String,
+        /// What it was checked with.
+        project: Arc<Project>,
         /// What was found.
         findings: Arc<[Diagnostic]>,
     },

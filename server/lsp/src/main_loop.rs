@@ -102,14 +102,21 @@ impl Loop {
                 instance,
                 document,
                 is_hip,
-            } => pipeline::read_ended(self, &uri, instance, document, is_hip),
+                project,
+                problems,
+            } => {
+                for problem in problems {
+                    self.outbox.message(lsp::MessageType::Warning, problem);
+                }
+                pipeline::read_ended(self, &uri, instance, document, is_hip, project);
+            }
             Event::Checked {
                 uri,
                 instance,
                 version,
-                target,
+                project,
                 findings,
-            } => pipeline::check_ended(self, &uri, instance, version, &target, findings),
+            } => pipeline::check_ended(self, &uri, instance, version, &project, findings),
             Event::Paused {
                 uri,
                 instance,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use hipsmith_lint::{Cache, Diagnostic};
 use hipsmith_process::Cancel;
+use hipsmith_project::Project;
 use hipsmith_syntax::{Document, Options, Position, is_hip};
 use lsp_types as lsp;
 
@@ -31,20 +32,31 @@ pub struct Change {
 /// Take the changes that wait into the document, unless that is under way.
 pub fn read(this: &mut Loop, uri: &lsp::Uri) {
     let encoding = this.session.client.encoding;
-    let options = this.session.options.clone();
+    let projects = this.session.projects.clone();
     let Some(open) = this.session.documents.get_mut(uri) else {
         return;
     };
-    let retarget = open.document.target().name != options.target.name;
-    if open.reading || (open.ahead.is_empty() && !retarget) {
+    let wanted = open.wants_project || open.stale || !open.ahead.is_empty();
+    if open.reading || !wanted {
         return;
     }
     open.reading = true;
+    let ask = std::mem::take(&mut open.wants_project);
+    let stale = std::mem::take(&mut open.stale);
+    let before = open.project.clone();
     let (instance, mut document) = (open.instance, open.document.clone());
     let changes = std::mem::take(&mut open.ahead);
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
         let start = Instant::now();
+        let file = file_of(&uri);
+        let project = if ask {
+            projects.refresh();
+            projects.of(file.as_deref())
+        } else {
+            before.clone()
+        };
+        let anew = stale || !Arc::ptr_eq(&project, &before);
         let version = changes
             .last()
             .map_or(document.version(), |last| last.version);
@@ -55,7 +67,8 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
                 .map(|(range, text)| (*range, text.as_str()))
                 .collect();
             document.apply_positions(&parts, encoding, version);
-            if retarget {
+            if anew {
+                let options = project.options(file.as_deref());
                 document = Document::with_options(document.shared_text(), version, options);
             }
             let is_hip = holds_hip(&uri, document.text());
@@ -79,6 +92,8 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
             instance,
             document,
             is_hip,
+            project,
+            problems: projects.problems(),
         });
     });
 }
@@ -90,6 +105,7 @@ pub fn read_ended(
     instance: u64,
     document: Document,
     is_hip: bool,
+    project: Arc<Project>,
 ) {
     let Some(open) = this.session.open(uri, instance) else {
         return;
@@ -97,8 +113,35 @@ pub fn read_ended(
     open.reading = false;
     open.document = document;
     open.is_hip = is_hip;
+    if !Arc::ptr_eq(&open.project, &project) {
+        open.wants_check = true;
+        open.project = project;
+    }
+    reread_users(this, uri);
     read(this, uri);
     proceed(this, uri);
+}
+
+/// If the document is a header of others that are open, read those anew.
+fn reread_users(this: &mut Loop, uri: &lsp::Uri) {
+    let (Some(open), Some(file)) = (this.session.documents.get(uri), file_of(uri)) else {
+        return;
+    };
+    let (project, text) = (open.project.clone(), open.document.shared_text());
+    if !project.headers.set_open(&file, Some(text)) {
+        return;
+    }
+    let mut users = Vec::new();
+    for (other, open) in &mut this.session.documents {
+        if other != uri && Arc::ptr_eq(&open.project, &project) {
+            open.stale = true;
+            open.wants_check = true;
+            users.push(other.clone());
+        }
+    }
+    for user in users {
+        read(this, &user);
+    }
 }
 
 /// With the newest text read: answer the requests that wait for it, and do what is wanted.
@@ -135,7 +178,7 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
     open.checking = true;
     open.wants_check = false;
     let (instance, document, is_hip) = (open.instance, open.document.clone(), open.is_hip);
-    let kept = open.kept.clone();
+    let (kept, project) = (open.kept.clone(), open.project.clone());
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
         let start = Instant::now();
@@ -148,8 +191,7 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
                     *cache = Cache::default();
                     cache
                 });
-                let config = hipsmith_lint::Config::default();
-                hipsmith_lint::check_again(&document, &config, Some(&mut cache))
+                hipsmith_lint::check_again(&document, &project.lint, Some(&mut cache))
             };
             catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
                 tracing::error!("a rule failed on {uri} (a bug); its findings are left out");
@@ -167,7 +209,7 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
             uri,
             instance,
             version: document.version(),
-            target: document.target().name.clone(),
+            project,
             findings: findings.into(),
         });
     });
@@ -179,15 +221,14 @@ pub fn check_ended(
     uri: &lsp::Uri,
     instance: u64,
     version: i32,
-    target: &str,
+    project: &Arc<Project>,
     findings: Arc<[Diagnostic]>,
 ) {
-    let newest = this.session.options.target.name == target;
     let Some(open) = this.session.open(uri, instance) else {
         return;
     };
     open.checking = false;
-    if newest && open.is_current(version) {
+    if Arc::ptr_eq(&open.project, project) && open.is_current(version) {
         open.findings = Some((version, findings));
         let settled = open.document.is_settled();
         this.publish(uri);
@@ -221,6 +262,7 @@ pub fn settle(this: &mut Loop, uri: &lsp::Uri, instance: u64, version: i32) {
     open.reading = true;
     open.wants_check = true;
     let (mut document, is_hip) = (open.document.clone(), open.is_hip);
+    let project = open.project.clone();
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
         document.settle();
@@ -229,6 +271,8 @@ pub fn settle(this: &mut Loop, uri: &lsp::Uri, instance: u64, version: i32) {
             instance,
             document,
             is_hip,
+            project,
+            problems: Vec::new(),
         });
     });
 }
@@ -237,7 +281,7 @@ pub fn settle(this: &mut Loop, uri: &lsp::Uri, instance: u64, version: i32) {
 /// a trusted workspace.
 fn compile(this: &mut Loop, uri: &lsp::Uri) {
     let settings = &this.session.settings;
-    let (trusted, target) = (settings.trusted, settings.target.name.as_str());
+    let trusted = settings.trusted;
     let cache = this.session.resources.clone();
     let (Some(open), Some(file)) = (this.session.documents.get_mut(uri), file_of(uri)) else {
         return;
@@ -246,6 +290,7 @@ fn compile(this: &mut Loop, uri: &lsp::Uri) {
     if !trusted || !open.is_hip || open.document.model().kernels().next().is_none() {
         return;
     }
+    let target = open.document.target().name.as_str();
     let text = open.document.shared_text();
     if let Some(older) = &open.compiling {
         if older.text == text {

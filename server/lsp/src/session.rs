@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use hipsmith_lint::{Cache as Findings, Diagnostic};
 use hipsmith_process::Cancel;
-use hipsmith_syntax::{Document, Encoding, Options};
+use hipsmith_project::{Given, Project, Projects};
+use hipsmith_syntax::{Document, Encoding};
 use lsp_types as lsp;
 use serde_json::Value;
 
@@ -83,6 +84,12 @@ pub struct Open {
     pub instance: u64,
     /// The newest text that has been read.
     pub document: Document,
+    /// What its project says; the document is read with that.
+    pub project: Arc<Project>,
+    /// Ask the project's files again, and read the text anew if they say something else.
+    pub wants_project: bool,
+    /// A header has changed: read the text anew.
+    pub stale: bool,
     /// Changes that came since, in order.
     pub ahead: Vec<Change>,
     /// Changes are being read.
@@ -110,10 +117,13 @@ pub struct Compiling {
 }
 
 impl Open {
-    pub fn new(instance: u64, document: Document) -> Self {
+    pub fn new(instance: u64, document: Document, project: Arc<Project>) -> Self {
         Self {
             instance,
             document,
+            project,
+            wants_project: true,
+            stale: false,
             ahead: Vec::new(),
             reading: false,
             waiting: Vec::new(),
@@ -130,7 +140,11 @@ impl Open {
 
     /// Whether `version` is what the client has now, as far as it has told.
     pub fn is_current(&self, version: i32) -> bool {
-        !self.reading && self.ahead.is_empty() && self.document.version() == version
+        !self.reading
+            && !self.wants_project
+            && !self.stale
+            && self.ahead.is_empty()
+            && self.document.version() == version
     }
 
     /// Nobody looks at the document any more.
@@ -145,32 +159,18 @@ impl Open {
 }
 
 /// All state.
+#[derive(Default)]
 pub struct Session {
     pub client: Client,
     pub settings: Settings,
     /// What documents are read with; follows the settings.
-    pub options: Arc<Options>,
+    pub projects: Arc<Projects>,
     pub documents: HashMap<lsp::Uri, Open>,
     pub jobs: Jobs,
     pub resources: Cache,
     /// Compilations that run.
     pub compilations: usize,
     instances: u64,
-}
-
-impl Default for Session {
-    fn default() -> Self {
-        Self {
-            client: Client::default(),
-            settings: Settings::default(),
-            options: Arc::new(Options::default()),
-            documents: HashMap::new(),
-            jobs: Jobs::default(),
-            resources: Cache::default(),
-            compilations: 0,
-            instances: 0,
-        }
-    }
 }
 
 impl Session {
@@ -188,11 +188,11 @@ impl Session {
     }
 
     /// Follow the settings with what documents are read with.
-    pub fn update_options(&mut self) {
-        self.options = Arc::new(Options {
-            target: self.settings.target,
-            ..Options::default()
-        });
+    pub fn update_projects(&mut self) {
+        self.projects = Arc::new(Projects::new(Given {
+            fallback_target: self.settings.target_given.then_some(self.settings.target),
+            ..Given::default()
+        }));
     }
 
     /// What a request about one document needs.
@@ -201,6 +201,7 @@ impl Session {
         Some(Snapshot {
             uri: uri.clone(),
             document: open.document.clone(),
+            project: open.project.clone(),
             findings: open
                 .findings
                 .as_ref()
@@ -250,6 +251,7 @@ impl JobView {
 pub struct Snapshot {
     pub uri: lsp::Uri,
     pub document: Document,
+    pub project: Arc<Project>,
     findings: Option<Arc<[Diagnostic]>>,
     pub resources: Option<Arc<Resources>>,
     pub client: Client,
@@ -262,7 +264,7 @@ impl Snapshot {
     pub fn findings(&self) -> Arc<[Diagnostic]> {
         self.findings
             .clone()
-            .unwrap_or_else(|| hipsmith_lint::check(&self.document, &Default::default()).into())
+            .unwrap_or_else(|| hipsmith_lint::check(&self.document, &self.project.lint).into())
     }
 }
 

@@ -14,6 +14,8 @@ pub enum Run {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub target: &'static Target,
+    /// Whether somebody chose it.
+    pub target_given: bool,
     pub run: Run,
     /// Rounds a job may use.
     pub rounds: u32,
@@ -27,6 +29,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             target: hipsmith_target::default_target(),
+            target_given: false,
             run: Run::OnType,
             rounds: 8,
             program: None,
@@ -51,7 +54,10 @@ impl Settings {
         for (key, value) in table.iter().filter(|(_, value)| !value.is_null()) {
             match key.as_str() {
                 "target" => match value.as_str().and_then(hipsmith_target::by_name) {
-                    Some(target) => self.target = target,
+                    Some(target) => {
+                        self.target = target;
+                        self.target_given = true;
+                    }
                     None => problems.push(format!(
                         "target {value} is not known; known are {}",
                         hipsmith_target::all()

@@ -26,16 +26,21 @@ pub fn changed(this: &mut Loop, value: &Value) {
         );
     }
     let now_trusted = this.session.settings.trusted && !before.trusted;
-    let retarget = before.target.name != this.session.settings.target.name;
+    let settings = &this.session.settings;
+    let retarget = (before.target.name != settings.target.name)
+        || before.target_given != settings.target_given;
     if !retarget && !now_trusted {
         return;
     }
-    this.session.update_options();
+    if retarget {
+        this.session.update_projects();
+    }
     let uris: Vec<_> = this.session.documents.keys().cloned().collect();
     for uri in uris {
         if let Some(open) = this.session.documents.get_mut(&uri) {
             open.wants_compilation = true;
             if retarget {
+                open.wants_project = true;
                 open.wants_check = true;
                 open.findings = None;
                 open.resources = None;

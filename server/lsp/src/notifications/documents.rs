@@ -7,15 +7,17 @@ use lsp_types as lsp;
 use crate::convert;
 use crate::main_loop::Loop;
 use crate::pipeline::{self, Change};
-use crate::session::Open;
+use crate::session::{Open, file_of};
 use crate::settings::Run;
 
 pub fn opened(this: &mut Loop, params: lsp::DidOpenTextDocumentParams) {
     let item = params.text_document;
     // A client that opens twice without closing starts over.
     close(this, &item.uri);
-    let empty = Document::with_options("", item.version, this.session.options.clone());
-    let mut open = Open::new(this.session.next_instance(), empty);
+    // What the project's files say is looked up when the text is read, not in this turn.
+    let project = this.session.projects.of(None);
+    let empty = Document::with_options("", item.version, project.options(None));
+    let mut open = Open::new(this.session.next_instance(), empty, project);
     open.ahead.push(Change {
         version: item.version,
         parts: vec![(None, item.text)],
@@ -62,8 +64,10 @@ pub fn saved(this: &mut Loop, params: &lsp::DidSaveTextDocumentParams) {
     let Some(open) = this.session.documents.get_mut(uri) else {
         return;
     };
+    open.wants_project = true;
     open.wants_check = true;
     open.wants_compilation = true;
+    pipeline::read(this, uri);
     pipeline::proceed(this, uri);
 }
 
@@ -80,6 +84,9 @@ pub fn closed(this: &mut Loop, params: &lsp::DidCloseTextDocumentParams) {
 
 fn close(this: &mut Loop, uri: &lsp::Uri) {
     if let Some(open) = this.session.documents.remove(uri) {
+        if let Some(file) = file_of(uri) {
+            open.project.headers.set_open(&file, None);
+        }
         open.stop();
     }
 }

@@ -9,14 +9,16 @@ use serde_json::{Value, json};
 use crate::jobs::State;
 use crate::requests::execute_command::{ACCEPT, DISMISS, OPTIMIZE, preview_command};
 use crate::session::{JobView, Snapshot};
-use crate::{convert, diagnostics};
+use crate::{convert, diagnostics, merge};
 
 const FIX_ALL: &str = "source.fixAll.hipsmith";
+/// Not a quick fix: a client may apply the only one without asking.
+const SUPPRESS: &str = "refactor.hipsmith.suppress";
 const REWRITE: &str = "refactor.rewrite.hipsmith.optimize";
 
 /// Every kind of action we offer.
 pub fn kinds() -> Vec<lsp::CodeActionKind> {
-    [QUICK_FIX, FIX_ALL, REWRITE].map(kind).to_vec()
+    [QUICK_FIX, FIX_ALL, REWRITE, SUPPRESS].map(kind).to_vec()
 }
 
 const QUICK_FIX: &str = "quickfix";
@@ -59,7 +61,12 @@ pub fn code_actions(
     }
     // Never beside other actions: an editor that runs it on save asks for it by name.
     if only.is_some() && wanted(only, FIX_ALL) {
-        actions.extend(fix_all(snapshot, &findings));
+        actions.extend(fix_all(snapshot));
+    }
+    if wanted(only, SUPPRESS) {
+        for finding in findings.iter().filter(|f| touches(&f.range)) {
+            actions.extend(suppress(snapshot, finding));
+        }
     }
     if wanted(only, REWRITE) {
         let model = snapshot.document.model();
@@ -124,27 +131,29 @@ fn fix(snapshot: &Snapshot, finding: &Diagnostic) -> Option<lsp::CodeAction> {
     })
 }
 
-/// All safe fixes that do not overlap, as one edit.
-fn fix_all(snapshot: &Snapshot, findings: &[Diagnostic]) -> Option<lsp::CodeAction> {
-    let mut taken: Vec<(Range<usize>, String)> = Vec::new();
-    for fix in findings.iter().filter_map(|f| f.fix.as_ref()) {
-        let clear = fix.edits.iter().all(|(range, text)| {
-            taken.iter().all(|(other, other_text)| {
-                (range == other && text == other_text)
-                    || range.end < other.start
-                    || other.end < range.start
-            })
-        });
-        if fix.safety == Safety::Safe && clear {
-            taken.extend(fix.edits.iter().cloned());
-        }
-    }
-    taken.sort_by_key(|(range, _)| range.start);
-    taken.dedup();
-    (!taken.is_empty()).then(|| lsp::CodeAction {
+/// All safe fixes, and those that show up then, as one edit.
+fn fix_all(snapshot: &Snapshot) -> Option<lsp::CodeAction> {
+    let fixed = hipsmith_lint::fix(&snapshot.document, &snapshot.project.lint, false);
+    let edits = match &fixed.passes[..] {
+        [] => return None,
+        [edits] => edits.clone(),
+        _ => merge::edits(snapshot.document.text(), fixed.document.text()),
+    };
+    Some(lsp::CodeAction {
         title: "Apply all safe hipsmith fixes".to_owned(),
         kind: Some(kind(FIX_ALL)),
-        edit: Some(edit(snapshot, &taken)),
+        edit: Some(edit(snapshot, &edits)),
+        ..Default::default()
+    })
+}
+
+/// Silence a finding by a comment: offered where refactorings are, so that no editor does it on its own.
+fn suppress(snapshot: &Snapshot, finding: &Diagnostic) -> Option<lsp::CodeAction> {
+    let fix = hipsmith_lint::suppression(&snapshot.document, finding.rule, &finding.range)?;
+    Some(lsp::CodeAction {
+        title: fix.title,
+        kind: Some(kind(SUPPRESS)),
+        edit: Some(edit(snapshot, &fix.edits)),
         ..Default::default()
     })
 }

@@ -124,7 +124,7 @@ fn optimize(this: &mut Loop, argument: Option<&Value>) -> Result<Value> {
         kernel: kernel.to_owned(),
         program,
         rounds,
-        target: settings.target.name.clone(),
+        target: open.document.target().name.clone(),
         state_dir: None,
     };
     let version = open.document.version();
