@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hipsmith_lint::{Cache, Diagnostic};
@@ -44,6 +44,13 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
     let ask = std::mem::take(&mut open.wants_project);
     let stale = std::mem::take(&mut open.stale);
     let before = open.project.clone();
+    // Checked in the same breath: going through the main loop in between costs as much as a small check.
+    let check_too = open.wants_check && !open.checking;
+    if check_too {
+        open.checking = true;
+        open.wants_check = false;
+    }
+    let kept = open.kept.clone();
     let (instance, mut document) = (open.instance, open.document.clone());
     let changes = std::mem::take(&mut open.ahead);
     let (events, uri) = (this.events.clone(), uri.clone());
@@ -87,6 +94,7 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
             )
         });
         tracing::debug!("read version {version} in {:?}", start.elapsed());
+        let checked = check_too.then(|| (uri.clone(), document.clone(), project.clone()));
         let _ = events.send(Event::Read {
             uri,
             instance,
@@ -95,7 +103,51 @@ pub fn read(this: &mut Loop, uri: &lsp::Uri) {
             project,
             problems: projects.problems(),
         });
+        if let Some((uri, document, project)) = checked {
+            let _ = events.send(checked_event(
+                uri, instance, &document, is_hip, &kept, project,
+            ));
+        }
     });
+}
+
+/// Check a document that has been read.
+fn checked_event(
+    uri: lsp::Uri,
+    instance: u64,
+    document: &Document,
+    is_hip: bool,
+    kept: &Mutex<Cache>,
+    project: Arc<Project>,
+) -> Event {
+    let start = Instant::now();
+    let findings = if is_hip {
+        let body = || {
+            // A check that failed may have left anything: start over.
+            let mut cache = kept.lock().unwrap_or_else(|poisoned| {
+                kept.clear_poison();
+                let mut cache = poisoned.into_inner();
+                *cache = Cache::default();
+                cache
+            });
+            hipsmith_lint::check_again(document, &project.lint, Some(&mut cache))
+        };
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+            tracing::error!("a rule failed on {uri} (a bug); its findings are left out");
+            Vec::new()
+        })
+    } else {
+        Vec::new()
+    };
+    let version = document.version();
+    tracing::debug!("checked version {version} in {:?}", start.elapsed());
+    Event::Checked {
+        uri,
+        instance,
+        version,
+        project,
+        findings: findings.into(),
+    }
 }
 
 /// The document has been read.
@@ -181,37 +233,9 @@ fn check(this: &mut Loop, uri: &lsp::Uri) {
     let (kept, project) = (open.kept.clone(), open.project.clone());
     let (events, uri) = (this.events.clone(), uri.clone());
     tokio::task::spawn_blocking(move || {
-        let start = Instant::now();
-        let findings = if is_hip {
-            let body = || {
-                // A check that failed may have left anything: start over.
-                let mut cache = kept.lock().unwrap_or_else(|poisoned| {
-                    kept.clear_poison();
-                    let mut cache = poisoned.into_inner();
-                    *cache = Cache::default();
-                    cache
-                });
-                hipsmith_lint::check_again(&document, &project.lint, Some(&mut cache))
-            };
-            catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-                tracing::error!("a rule failed on {uri} (a bug); its findings are left out");
-                Vec::new()
-            })
-        } else {
-            Vec::new()
-        };
-        tracing::debug!(
-            "checked version {} in {:?}",
-            document.version(),
-            start.elapsed()
-        );
-        let _ = events.send(Event::Checked {
-            uri,
-            instance,
-            version: document.version(),
-            project,
-            findings: findings.into(),
-        });
+        let _ = events.send(checked_event(
+            uri, instance, &document, is_hip, &kept, project,
+        ));
     });
 }
 
