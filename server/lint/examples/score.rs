@@ -16,7 +16,14 @@ fn shared() -> Option<PathBuf> {
     path.join("corpus/cases").is_dir().then_some(path)
 }
 
-fn findings(path: &Path) -> Option<(String, Vec<Diagnostic>)> {
+/// A checked file.
+struct Checked {
+    text: String,
+    document: Document,
+    found: Vec<Diagnostic>,
+}
+
+fn checked(path: &Path) -> Option<Checked> {
     let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     let target = hipsmith_target::by_name("gfx906")?;
     let options = Options {
@@ -24,7 +31,62 @@ fn findings(path: &Path) -> Option<(String, Vec<Diagnostic>)> {
         ..Options::default()
     };
     let document = Document::with_options(text.clone(), 0, Arc::new(options));
-    Some((text, check(&document, &Config::default())))
+    let found = check(&document, &Config::default());
+    Some(Checked {
+        text,
+        document,
+        found,
+    })
+}
+
+impl Checked {
+    /// Whether a finding stands within three lines of one of `lines`, or in the same function.
+    fn is_at(&self, d: &Diagnostic, lines: &[usize]) -> bool {
+        let (first, last) = (
+            line_of(&self.text, d.range.start),
+            line_of(&self.text, d.range.end),
+        );
+        let model = self.document.model();
+        let function = model.function_at(d.range.start);
+        lines.iter().any(|l| {
+            let start = self
+                .text
+                .split_inclusive('\n')
+                .take(l.saturating_sub(1))
+                .map(str::len)
+                .sum();
+            first <= l + 3 && *l <= last + 3
+                || function.is_some() && function == model.function_at(start)
+        })
+    }
+}
+
+/// Cases found and all, and findings at labels and false ones.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    hit: usize,
+    cases: usize,
+    right: usize,
+    alarms: usize,
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let percent = |part: usize, all: usize| match all {
+            0 => "-".to_owned(),
+            _ => format!("{:.1} %", 100.0 * part as f64 / all as f64),
+        };
+        write!(
+            f,
+            "recall {}/{} ({}), {} findings at labels, {} false alarms, precision {}",
+            self.hit,
+            self.cases,
+            percent(self.hit, self.cases),
+            self.right,
+            self.alarms,
+            percent(self.right, self.right + self.alarms)
+        )
+    }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -54,9 +116,9 @@ fn main() {
         bulk(&shared.join("corpus/bulk"));
         return;
     }
-    let mut hit: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    let mut alarms: BTreeMap<String, usize> = BTreeMap::new();
-    let mut right: BTreeMap<String, usize> = BTreeMap::new();
+    let mut patterns: BTreeMap<String, Tally> = BTreeMap::new();
+    // By kind and how far one has to look for the fault; "-" holds the alarms of files without one.
+    let mut tallies: BTreeMap<(String, String), Tally> = BTreeMap::new();
     let mut missed = Vec::new();
     let mut folders: Vec<_> = std::fs::read_dir(shared.join("corpus/cases"))
         .into_iter()
@@ -84,7 +146,7 @@ fn main() {
         if class == "unsure" {
             continue;
         }
-        let Some((text, found)) = findings(&folder.join(get("before"))) else {
+        let Some(before) = checked(&folder.join(get("before"))) else {
             continue;
         };
         let mut labels: Vec<(String, Vec<usize>)> = vec![(kind.clone(), lines(case.get("lines")))];
@@ -121,34 +183,32 @@ fn main() {
             .flatten()
             .filter_map(|v| v.as_str().map(str::to_owned))
             .collect();
-        // A finding counts for a label at any of its ends, a few lines off.
-        let ends = |d: &Diagnostic| {
-            let mut out = vec![(line_of(&text, d.range.start), line_of(&text, d.range.end))];
-            out.extend(
-                d.related
-                    .iter()
-                    .map(|(r, _)| (line_of(&text, r.start), line_of(&text, r.end))),
-            );
-            out
+        let detect = if class == "positive" {
+            get("detect")
+        } else {
+            "-".to_owned()
         };
-        for d in &found {
+        for d in &before.found {
             let family = d.family.letter().to_owned();
-            let first = line_of(&text, d.range.start);
+            let first = line_of(&before.text, d.range.start);
+            let counts = d.severity != Severity::Hint;
             let labelled = class == "positive"
-                && labels.iter().any(|(k, ls)| {
-                    *k == family
-                        && ls
-                            .iter()
-                            .any(|l| ends(d).iter().any(|(a, b)| *a <= l + 2 && *l <= b + 2))
-                });
-            let alarm = innocent.contains(&first) && !labelled
-                || clean.contains(&family)
-                || class == "latent32" && family == "W" && d.severity != Severity::Hint;
+                && counts
+                && labels
+                    .iter()
+                    .any(|(k, ls)| *k == family && before.is_at(d, ls));
+            let marked = labels
+                .iter()
+                .any(|(k, ls)| *k == family && ls.contains(&first));
+            let alarm = innocent.contains(&first) && !marked
+                || counts && clean.contains(&family)
+                || counts && class == "latent32" && family == "W";
+            let tally = tallies.entry((family, detect.clone())).or_default();
             let mark = if alarm {
-                *alarms.entry(family).or_default() += 1;
+                tally.alarms += 1;
                 "FALSE"
             } else if labelled {
-                *right.entry(family).or_default() += 1;
+                tally.right += 1;
                 "right"
             } else {
                 "other"
@@ -162,48 +222,65 @@ fn main() {
                 );
             }
         }
-        if class == "positive" {
-            let (k, ls) = &labels[0];
-            let at = found.iter().any(|d| {
-                d.family.letter() == k
-                    && ls
-                        .iter()
-                        .any(|l| ends(d).iter().any(|(a, b)| *a <= l + 2 && *l <= b + 2))
-            });
-            let pattern = get("pattern");
-            let entry = hit.entry(format!("{k} {pattern}")).or_default();
-            entry.1 += 1;
-            if at {
-                entry.0 += 1;
-            } else {
-                missed.push(format!(
-                    "{id} ({pattern}, {}): {}",
-                    get("detect"),
-                    get("what")
-                ));
+        if class != "positive" {
+            continue;
+        }
+        let (k, ls) = &labels[0];
+        let at = before
+            .found
+            .iter()
+            .any(|d| d.family.letter() == k && d.severity != Severity::Hint && before.is_at(d, ls));
+        let pattern = get("pattern");
+        let tally = tallies.entry((k.clone(), detect.clone())).or_default();
+        for t in [patterns.entry(format!("{k} {pattern}")).or_default(), tally] {
+            t.cases += 1;
+            t.hit += usize::from(at);
+        }
+        if !at {
+            missed.push(format!("{id} ({pattern}, {detect}): {}", get("what")));
+        }
+        // The project's own repair, where the labels call it complete.
+        if get("after_clean") != "true" {
+            continue;
+        }
+        let Some(after) = checked(&folder.join(get("after"))) else {
+            continue;
+        };
+        for d in &after.found {
+            if d.family.letter() != k || d.severity == Severity::Hint {
+                continue;
             }
+            if let Some(t) = tallies.get_mut(&(k.clone(), detect.clone())) {
+                t.alarms += 1;
+            }
+            println!(
+                "FALSE {id}:{} [after] {} {}: {}",
+                line_of(&after.text, d.range.start),
+                d.rule,
+                d.severity.name(),
+                d.message
+            );
         }
     }
     println!("\nrecall by pattern (cases found / cases)");
-    let mut by_kind: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for (pattern, (found, all)) in &hit {
-        println!("  {pattern}: {found}/{all}");
-        let kind = by_kind.entry(pattern[..1].to_owned()).or_default();
-        kind.0 += found;
-        kind.1 += all;
+    for (pattern, t) in &patterns {
+        println!("  {pattern}: {}/{}", t.hit, t.cases);
     }
-    println!("by family");
-    for (kind, (found, all)) in by_kind {
-        let r = right.get(&kind).copied().unwrap_or(0);
-        let a = alarms.get(&kind).copied().unwrap_or(0);
-        let precision = if r + a == 0 {
-            f64::NAN
-        } else {
-            100.0 * r as f64 / (r + a) as f64
-        };
-        println!(
-            "  {kind}: recall {found}/{all}; {r} findings at labels, {a} false alarms, precision {precision:.0} %"
-        );
+    println!("by kind and detectability");
+    let mut by_kind: BTreeMap<&str, Tally> = BTreeMap::new();
+    for ((kind, detect), t) in &tallies {
+        println!("  {kind} {detect}: {t}");
+        for name in [kind.as_str(), "all"] {
+            let sum = by_kind.entry(name).or_default();
+            sum.hit += t.hit;
+            sum.cases += t.cases;
+            sum.right += t.right;
+            sum.alarms += t.alarms;
+        }
+    }
+    println!("by kind");
+    for (kind, t) in by_kind {
+        println!("  {kind}: {t}");
     }
     println!("missed");
     for m in missed {

@@ -12,6 +12,7 @@ use hipsmith_target::Target;
 use crate::Config;
 use crate::facts::{self, Function, Place};
 use crate::reach::Reach;
+use crate::votes::{TypeNames, VoteMacro};
 use crate::waves::{Id, Scheme};
 
 /// A name and the function it is used in.
@@ -75,12 +76,8 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         .filter(|(_, m)| m.parameters.is_none() && is_name(&m.body))
         .map(|(name, m)| (name, m.body.as_str()))
         .collect();
-    let functions = facts::functions(
-        document.masked(),
-        document.root(),
-        &places,
-        &Rc::new(aliases),
-    );
+    let macro_names = Rc::new(aliases);
+    let functions = facts::functions(document.masked(), document.root(), &places, &macro_names);
     let mut starts: Vec<usize> = model.functions.iter().map(|f| f.range.start).collect();
     starts.sort_unstable();
     let names = ModelNames {
@@ -113,6 +110,9 @@ pub(crate) fn with(document: &Document, config: &Config, f: impl FnOnce(&Context
         subject: Cell::new(None),
         functions,
         words: OnceCell::new(),
+        macro_names,
+        types: OnceCell::new(),
+        vote_macros: OnceCell::new(),
     };
     f(&cx);
 }
@@ -146,6 +146,10 @@ pub struct Context<'t> {
     pub(crate) reach: Reach,
     /// The function that the rules are to look at now; none while they look at what is outside functions.
     pub(crate) subject: Cell<Option<usize>>,
+    /// Macros that only stand for another name.
+    pub(crate) macro_names: Rc<HashMap<&'t str, &'t str>>,
+    pub(crate) types: OnceCell<TypeNames>,
+    pub(crate) vote_macros: OnceCell<HashMap<String, VoteMacro>>,
 }
 
 impl<'t> Context<'t> {
@@ -178,6 +182,35 @@ impl<'t> Context<'t> {
             geometry,
             f.place == Place::Kernel,
         )
+    }
+
+    /// Whether the host launches only where it found a wave size of 32: by the text of the conditions around it, since
+    /// findings are kept by that.
+    pub(crate) fn launched_on_32(&self, launch: &hipsmith_syntax::Launch) -> bool {
+        let at = launch.range.start;
+        let mut node = self.document.root().descendant_for_byte_range(at, at);
+        for _ in 0..64 {
+            let Some(parent) = node.and_then(|n| n.parent()) else {
+                return false;
+            };
+            let branch = |name: &str| {
+                parent
+                    .child_by_field_name(name)
+                    .is_some_and(|b| b.byte_range().contains(&at))
+            };
+            if parent.kind() == "if_statement"
+                && let Some(c) = parent.child_by_field_name("condition")
+            {
+                let condition = self.text(c);
+                if branch("consequence") && crate::waves::says_32(condition)
+                    || branch("alternative") && crate::waves::says_64(condition)
+                {
+                    return true;
+                }
+            }
+            node = Some(parent);
+        }
+        false
     }
 
     /// The functions that a rule of scope [`crate::rule::Scope::Function`] is to look at now.
@@ -251,8 +284,8 @@ impl<'t> Context<'t> {
         out
     }
 
-    /// Whether every launch that reaches the function has at most 32 threads in its block: then the upper half of
-    /// the wavefront never runs.
+    /// Whether every launch that reaches the function has at most 32 threads in its block, or stands in the host's branch
+    /// for a wave size of 32: then no upper half of a wavefront runs.
     pub fn at_most_32_threads(&self, index: usize) -> bool {
         let kernels = self.kernels_reaching(index);
         !kernels.is_empty()
@@ -266,9 +299,10 @@ impl<'t> Context<'t> {
                     .filter(|l| l.kernel == *name)
                     .all(|l| {
                         any = true;
-                        l.block.is_some_and(|b| {
+                        let small = l.block.is_some_and(|b| {
                             b.iter().map(|d| (*d).clamp(0, 1024)).product::<i64>() <= 32
-                        })
+                        });
+                        small || self.launched_on_32(l)
                     });
                 any && all
             })

@@ -297,7 +297,39 @@ fn contents<'t>(
             _ => {}
         }
     }
+    leave_out_cuda_arguments(&mut f);
     f
+}
+
+/// `X_HIP_OR_CUDA(a, b)` and `X_CUDA_OR_HIP(b, a)`: macros of which HIP sees `a` only.
+fn leave_out_cuda_arguments(f: &mut Contents<'_>) {
+    let foreign: Vec<Range<usize>> = f
+        .calls
+        .iter()
+        .filter_map(|c| {
+            let name = &c.name;
+            let place = if name.contains("HIP_OR_CUDA") {
+                1
+            } else if name.contains("CUDA_OR_HIP") {
+                0
+            } else {
+                return None;
+            };
+            Some(c.args.get(place)?.byte_range())
+        })
+        .collect();
+    if foreign.is_empty() {
+        return;
+    }
+    let seen = |n: &Node<'_>| {
+        !foreign
+            .iter()
+            .any(|r| r.start <= n.start_byte() && n.end_byte() <= r.end)
+    };
+    f.calls.retain(|c| seen(&c.node));
+    f.assignments.retain(|n| seen(n));
+    f.subscripts.retain(|n| seen(n));
+    f.binaries.retain(|b| seen(&b.node));
 }
 
 /// The node of a function's return type. An unknown word in front (`DI uint32_t f()`) takes the place of the type for the

@@ -239,6 +239,7 @@ fn hash_launch(cx: &Context<'_>, launch: &Launch) -> u64 {
     let text = cx.model.text();
     text.get(launch.range.clone()).hash(hasher);
     (&launch.kernel, launch.grid, launch.block, launch.lds_bytes).hash(hasher);
+    cx.launched_on_32(launch).hash(hasher);
     if let Some(kernel) = cx.model.kernel(&launch.kernel) {
         format!("{:?}", cx.model.instance_of(kernel, launch)).hash(hasher);
     }

@@ -17,6 +17,7 @@ mod rules;
 mod shapes;
 mod suppress;
 mod variance;
+mod votes;
 mod waves;
 
 #[cfg(test)]

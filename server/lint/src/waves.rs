@@ -113,7 +113,7 @@ pub fn root_variable<'s>(source: &'s str, node: Node<'_>) -> Option<&'s str> {
 }
 
 /// Whether the thread index in `lanes` runs through consecutive threads.
-fn is_thread_index(lanes: &Lanes) -> bool {
+pub(crate) fn is_thread_index(lanes: &Lanes) -> bool {
     let v = lanes.lanes();
     v.windows(2).all(|w| w[1] - w[0] == 1)
         && v[0] == 0
@@ -427,6 +427,55 @@ impl<'t> Context<'t> {
         None
     }
 
+    /// Whether the upper half of every wavefront is kept from `node` by a condition around it or an early return
+    /// before it: `if (threadIdx.x < 32)`.
+    pub fn lower_half_only(
+        &self,
+        f: &Function<'t>,
+        eval: &Evaluator<'_, 't>,
+        node: Node<'t>,
+    ) -> bool {
+        let mut n = node;
+        while n.id() != f.body.id() {
+            let Some(parent) = n.parent() else {
+                return false;
+            };
+            let kept = match parent.kind() {
+                "if_statement" | "conditional_expression" => {
+                    let condition = parent.child_by_field_name("condition");
+                    let branch = |name: &str| parent.child_by_field_name(name) == Some(n);
+                    condition.is_some_and(|c| {
+                        branch("consequence") && keeps_upper_half(eval, c, true)
+                            || branch("alternative") && keeps_upper_half(eval, c, false)
+                    })
+                }
+                "binary_expression" => {
+                    let side = parent.child_by_field_name("right") == Some(n);
+                    let left = parent.child_by_field_name("left");
+                    let operator = parent.child_by_field_name("operator").map(|o| o.kind());
+                    side && operator == Some("&&")
+                        && left.is_some_and(|l| keeps_upper_half(eval, l, true))
+                }
+                // `if (threadIdx.x >= 32) return;` earlier in the same block.
+                "compound_statement" => parent
+                    .named_children()
+                    .take_while(|c| c.start_byte() < n.start_byte())
+                    .any(|c| {
+                        c.kind() == "if_statement"
+                            && c.child_by_field_name("consequence").is_some_and(leaves)
+                            && c.child_by_field_name("condition")
+                                .is_some_and(|c| keeps_upper_half(eval, c, false))
+                    }),
+                _ => false,
+            };
+            if kept {
+                return true;
+            }
+            n = parent;
+        }
+        false
+    }
+
     /// Whether the code at `node` cannot run on 64 lanes: it stands in the branch for a wave size of 32.
     pub fn only_on_32(&self, f: &Function<'t>, node: Node<'t>) -> bool {
         let eval = self.wide(f);
@@ -451,7 +500,9 @@ impl<'t> Context<'t> {
                     {
                         return true;
                     }
-                    if inside(then) && compares_wave_with_32(text(self.source, c)) {
+                    let condition = text(self.source, c);
+                    if inside(then) && says_32(condition) || inside(otherwise) && says_64(condition)
+                    {
                         return true;
                     }
                 }
@@ -462,8 +513,102 @@ impl<'t> Context<'t> {
     }
 }
 
-/// `warpSize == 32`, `WFSIZE <= 32`: a comparison of something named after the wave with 32.
-fn compares_wave_with_32(condition: &str) -> bool {
+/// Whether a statement is or ends with `return`.
+fn leaves(node: Node<'_>) -> bool {
+    match node.kind() {
+        "return_statement" => true,
+        "compound_statement" => node
+            .named_children()
+            .filter(|c| c.kind() != "comment")
+            .last()
+            .is_some_and(|c| c.kind() == "return_statement"),
+        _ => false,
+    }
+}
+
+/// Whether lanes 32 to 63 of every wavefront fail a condition (`wanted`), or all meet it (not `wanted`).
+fn keeps_upper_half<'t>(eval: &Evaluator<'_, 't>, condition: Node<'t>, wanted: bool) -> bool {
+    let mut node = condition
+        .child_by_field_name("value")
+        .filter(|_| condition.kind() == "condition_clause")
+        .unwrap_or(condition);
+    node = facts::unparenthesized(node);
+    if node.kind() == "unary_expression" {
+        let not = node
+            .child_by_field_name("operator")
+            .is_some_and(|o| o.kind() == "!");
+        let Some(argument) = node.child_by_field_name("argument").filter(|_| not) else {
+            return false;
+        };
+        // `!lane`: a number other than zero is true.
+        return keeps_upper_half(eval, argument, !wanted)
+            || wanted && least_of_upper_half(eval, argument).is_some_and(|v| v > 0);
+    }
+    let Some(b) = facts::binary(node) else {
+        return false;
+    };
+    match (b.operator, wanted) {
+        ("&&", true) | ("||", false) => {
+            return keeps_upper_half(eval, b.left, wanted)
+                || keeps_upper_half(eval, b.right, wanted);
+        }
+        ("&&", false) | ("||", true) => {
+            return keeps_upper_half(eval, b.left, wanted)
+                && keeps_upper_half(eval, b.right, wanted);
+        }
+        _ => {}
+    }
+    let (id, bound, operator) = match (eval.constant(b.right), eval.constant(b.left)) {
+        (Some(c), _) => (b.left, c, b.operator),
+        (_, Some(c)) => {
+            let turned = match b.operator {
+                "<" => ">",
+                "<=" => ">=",
+                ">" => "<",
+                ">=" => "<=",
+                same => same,
+            };
+            (b.right, c, turned)
+        }
+        _ => return false,
+    };
+    let Some(least) = least_of_upper_half(eval, id) else {
+        return false;
+    };
+    match (operator, wanted) {
+        ("<", true) | (">=", false) => least >= bound,
+        ("<=", true) | (">", false) | ("==", true) | ("!=", false) => least > bound,
+        _ => false,
+    }
+}
+
+/// The smallest value that an expression can have in lanes 32 to 63.
+fn least_of_upper_half(eval: &Evaluator<'_, '_>, node: Node<'_>) -> Option<i64> {
+    let lanes = eval.eval(node)?;
+    match lanes.shared() {
+        Uniform::Zero
+        | Uniform::Unknown {
+            nonnegative: true, ..
+        } => lanes.lanes().iter().skip(32).min().copied(),
+        Uniform::Unknown { .. } => None,
+    }
+}
+
+/// Whether a condition says that the wave has 32 lanes.
+pub(crate) fn says_32(condition: &str) -> bool {
+    compares_wave(condition, &["== 32", "==32", "<= 32", "<=32"])
+}
+
+/// Whether a condition says that the wave has more.
+pub(crate) fn says_64(condition: &str) -> bool {
+    compares_wave(
+        condition,
+        &["== 64", "==64", "> 32", ">32", "!= 32", "!=32"],
+    )
+}
+
+/// `warpSize == 32`, `WFSIZE <= 32`: one of `comparisons` with something named after the wave.
+fn compares_wave(condition: &str, comparisons: &[&str]) -> bool {
     let lower = condition.to_ascii_lowercase();
     let names = [
         "warpsize",
@@ -474,10 +619,7 @@ fn compares_wave_with_32(condition: &str) -> bool {
         "wavefront",
         "warp_threads",
     ];
-    names.iter().any(|n| lower.contains(n))
-        && ["== 32", "==32", "<= 32", "<=32"]
-            .iter()
-            .any(|c| lower.contains(c))
+    names.iter().any(|n| lower.contains(n)) && comparisons.iter().any(|c| lower.contains(c))
 }
 
 fn shuffle_by_index(call: &Call<'_>) -> bool {

@@ -1,8 +1,10 @@
 //! Preprocessor: which branches the chosen target compiles, and what macros there are.
 //!
 //! Names that neither the text, nor the options, nor the compiler for the target define count as undefined,
-//! as a compiler would have it. Conditions over names that come from system headers (`HIP_VERSION`) cannot be
-//! decided: all their branches stay active.
+//! as a compiler would have it; but a project's own switch for HIP (`GGML_USE_HIP`) is on, as its build sets it.
+//! Conditions over names that come from system headers (`HIP_VERSION`) cannot be decided: all their branches stay
+//! active. So it is with a project's own switch for CUDA (`HYPRE_USING_CUDA`) in a file that knows nothing of HIP yet, and
+//! with `__CUDA_ARCH__` under it: a port turns them on.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -53,6 +55,13 @@ impl Macros {
             .take_while(|(from, _)| *from >= after)
             .find_map(|(_, header)| header.find_macro(name));
         imported.or_else(|| own?.1.as_ref())
+    }
+    /// Whether the text itself takes the name away, `#undef`.
+    fn is_undefined(&self, name: &str) -> bool {
+        self.by_name
+            .get(name)
+            .and_then(|all| all.last())
+            .is_some_and(|(_, value)| value.is_none())
     }
     /// What holds at the end of the text, without what the compiler or the command line defines.
     pub(crate) fn at_end(&self) -> impl Iterator<Item = (&str, &Arc<Macro>)> {
@@ -134,10 +143,32 @@ fn from_headers(name: &str) -> bool {
         || name.starts_with("HIPRT_")
 }
 
+/// A project's switch for its HIP build: `GGML_USE_HIP`, `HYPRE_USING_HIP`, `WITH_ROCM`.
+fn is_hip_switch(name: &str) -> bool {
+    ["_HIP", "_ROCM"].iter().any(|s| is_switch(name, s))
+}
+
+/// A project's switch for its CUDA build.
+fn is_cuda_switch(name: &str) -> bool {
+    is_switch(name, "_CUDA")
+}
+
+fn is_switch(name: &str, suffix: &str) -> bool {
+    name.strip_suffix(suffix).is_some_and(|verb| {
+        ["USE", "USING", "WITH", "ENABLE", "ENABLED"]
+            .iter()
+            .any(|v| verb == *v || verb.strip_suffix(v).is_some_and(|p| p.ends_with('_')))
+    })
+}
+
 struct Conditions<'a> {
     macros: &'a Macros,
     /// Names asked for that are not defined.
     asked: &'a RefCell<Vec<String>>,
+    /// The text names nothing of HIP.
+    cuda_only: bool,
+    /// The directive stands under a project's switch for CUDA in such a text.
+    under_cuda: bool,
 }
 
 impl Conditions<'_> {
@@ -147,6 +178,12 @@ impl Conditions<'_> {
         if !name.starts_with("__") && asked.len() < 64 && !asked.iter().any(|n| n == name) {
             asked.push(name.to_owned());
         }
+    }
+    /// Not to be decided: a build that we do not see sets it.
+    fn is_open(&self, name: &str) -> bool {
+        from_headers(name)
+            || self.cuda_only && is_cuda_switch(name)
+            || self.under_cuda && matches!(name, "__CUDA_ARCH__" | "__CUDACC__" | "__NVCC__")
     }
 }
 
@@ -169,9 +206,14 @@ impl Names for Conditions<'_> {
         None
     }
     fn defined(&self, name: &str) -> Option<bool> {
-        if self.macros.get(name, usize::MAX).is_some() {
+        if self.macros.is_undefined(name) {
+            Some(false)
+        } else if self.macros.get(name, usize::MAX).is_some() {
             Some(true)
-        } else if from_headers(name) {
+        } else if is_hip_switch(name) {
+            self.note(name);
+            Some(true)
+        } else if self.is_open(name) {
             None
         } else {
             self.note(name);
@@ -179,7 +221,12 @@ impl Names for Conditions<'_> {
         }
     }
     fn undefined(&self, name: &str) -> Option<i64> {
-        if from_headers(name) {
+        if is_hip_switch(name) && !self.macros.is_undefined(name) {
+            self.note(name);
+            return Some(1);
+        }
+        // A version to compare with is old CUDA's all the same.
+        if self.is_open(name) && name != "__CUDA_ARCH__" {
             return None;
         }
         self.note(name);
@@ -197,6 +244,8 @@ struct Open {
     taken: bool,
     /// Whether every condition so far could be decided.
     decided: bool,
+    /// It asks for a project's switch for CUDA, and the text names nothing of HIP.
+    cuda: bool,
     /// The directives' lines so far.
     lines: Vec<Range<usize>>,
 }
@@ -213,6 +262,10 @@ pub(crate) fn preprocess(text: &str, options: &Options) -> Preprocessed {
         };
         out.macros.set(name, 0, Some(Arc::new(mac)));
     }
+    let cuda_only = text.contains("CUDA")
+        && !["hip", "HIP", "Hip", "ROCM", "AMD", "__gfx", "__GFX"]
+            .iter()
+            .any(|w| text.contains(w));
     let mut stack: Vec<Open> = Vec::new();
     let mut inactive_from: Option<usize> = None;
     let mut line_start = true;
@@ -225,7 +278,7 @@ pub(crate) fn preprocess(text: &str, options: &Options) -> Preprocessed {
             i += 1;
         } else if b == b'#' && line_start {
             let end = directive_end(s, i);
-            directive(text, i..end, options, &mut stack, &mut out);
+            directive(text, i..end, options, cuda_only, &mut stack, &mut out);
             let now = stack.last().is_none_or(|o| o.active);
             match (inactive_from, now) {
                 (None, false) => inactive_from = Some(end),
@@ -294,14 +347,15 @@ pub(crate) fn directive_end(s: &[u8], mut i: usize) -> usize {
     s.len()
 }
 
-fn condition(text: &str, macros: &Macros, asked: &RefCell<Vec<String>>) -> Option<bool> {
-    evaluate(text, &Conditions { macros, asked }).map(|v| v != 0)
+fn condition(text: &str, conditions: &Conditions<'_>) -> Option<bool> {
+    evaluate(text, conditions).map(|v| v != 0)
 }
 
 fn directive(
     text: &str,
     range: Range<usize>,
     options: &Options,
+    cuda_only: bool,
     stack: &mut Vec<Open>,
     out: &mut Preprocessed,
 ) {
@@ -313,26 +367,29 @@ fn directive(
     let active = stack.last().is_none_or(|o| o.active);
     let whole = range.clone();
     let asked = RefCell::new(std::mem::take(&mut out.asked));
+    let conditions = Conditions {
+        macros: &out.macros,
+        asked: &asked,
+        cuda_only,
+        under_cuda: stack.iter().any(|o| o.cuda),
+    };
+    let cuda = cuda_only && toks.iter().any(|t| is_cuda_switch(t.text(body)));
     match word {
         "if" | "ifdef" | "ifndef" => {
             let value = if !active {
                 Some(false)
             } else if word == "if" {
-                condition(rest, &out.macros, &asked)
+                condition(rest, &conditions)
             } else {
                 let name = toks.get(2).map_or("", |t| t.text(body));
-                Conditions {
-                    macros: &out.macros,
-                    asked: &asked,
-                }
-                .defined(name)
-                .map(|d| d == (word == "ifdef"))
+                conditions.defined(name).map(|d| d == (word == "ifdef"))
             };
             stack.push(Open {
                 outer: active,
                 active: active && value != Some(false),
                 taken: value == Some(true),
                 decided: value.is_some(),
+                cuda,
                 lines: vec![whole],
             });
         }
@@ -346,7 +403,7 @@ fn directive(
             } else if open.taken || !open.outer {
                 Some(false)
             } else {
-                condition(rest, &out.macros, &asked)
+                condition(rest, &conditions)
             };
             open.active = open.outer && !open.taken && value != Some(false);
             open.taken |= value == Some(true);
@@ -554,6 +611,37 @@ mod tests {
         assert_eq!(inactive("#ifndef H\n#define H\na\n#endif"), [] as [&str; 0]);
         assert_eq!(inactive("#if 0\na"), ["a"]);
         assert_eq!(inactive("#endif\n#else\na"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn switches_of_a_hip_build_are_on() {
+        assert_eq!(
+            inactive(
+                "#if defined(A_USE_HIP)\na\n#else\nb\n#endif\n#ifdef WITH_ROCM\nc\n#else\nd\n#endif"
+            ),
+            ["b", "d"]
+        );
+        assert_eq!(
+            inactive("#if B_USING_CUDA\na\n#elif B_USING_HIP\nb\n#endif"),
+            ["a"]
+        );
+        assert_eq!(
+            inactive("#undef A_USE_HIP\n#ifdef A_USE_HIP\na\n#endif\n#ifdef MISUSE_HIP\nb\n#endif"),
+            ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn a_file_for_cuda_alone_asks_for_the_device() {
+        let device =
+            "#ifdef __CUDA_ARCH__\na\n#else\nb\n#endif\n#if __CUDA_ARCH__ >= 800\nc\n#endif\n";
+        let switched = format!("#if defined(A_USING_CUDA)\n{device}#endif\n");
+        assert_eq!(inactive(&switched), ["c"]);
+        assert_eq!(inactive(device), ["a", "c"]);
+        assert_eq!(
+            inactive(&format!("#include <hip/hip_runtime.h>\n{switched}")),
+            [device.trim()]
+        );
     }
 
     #[test]

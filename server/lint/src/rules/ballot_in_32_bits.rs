@@ -8,8 +8,11 @@ use hipsmith_syntax::lanes::Binding;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::facts::{Function, ancestor, arguments, callee_name, unparenthesized, walk, within};
+use crate::facts::{
+    Function, ancestor, arguments, binary, callee_name, unparenthesized, walk, within,
+};
 use crate::rule::{Rule, Scope};
+use crate::votes::VoteMacro;
 
 pub(super) static RULE: Rule = Rule {
     id: "ballot-in-32-bits",
@@ -63,79 +66,32 @@ HIP programming guide, warp cross-lane functions: `__ballot` returns `unsigned l
     check,
 };
 
-/// Bits of an integer type as written; `None` for names we do not know.
-fn bits(type_text: &str) -> Option<u32> {
-    let mut long = false;
-    let mut size = None;
-    for word in type_text.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        match word {
-            "long" => long = true,
-            "int64_t" | "uint64_t" | "size_t" | "ptrdiff_t" | "uintptr_t" | "ulong" => long = true,
-            "int" | "unsigned" | "signed" | "int32_t" | "uint32_t" | "uint" => {
-                size = size.or(Some(32));
-            }
-            "short" | "int16_t" | "uint16_t" | "ushort" => size = Some(16),
-            "char" | "int8_t" | "uint8_t" | "uchar" => size = Some(8),
-            "" | "const" | "constexpr" | "static" | "register" | "volatile" | "std" | "inline"
-            | "extern" => {}
-            _ => return None,
-        }
-    }
-    if long { Some(64) } else { size }
-}
-
-fn is_short(type_text: &str) -> bool {
-    bits(type_text).is_some_and(|b| b <= 32)
-}
-
-/// Whether the call votes over the whole wavefront, itself or through a function of the file that hands the 64 bits on.
-fn votes(cx: &Context<'_>, call: Node<'_>) -> bool {
-    let name = callee_name(cx.source, call);
-    match name {
-        "__ballot" | "__ballot_sync" | "__activemask" | "__match_any" | "__match_any_sync" => {
-            !cx.redefines(name)
-        }
-        _ => cx.only_function(name).is_some_and(|g| {
-            !is_short(&return_type(cx, g))
-                && g.returns.iter().any(|r| {
-                    r.named_child(0).map(unparenthesized).is_some_and(|v| {
-                        v.kind() == "call_expression" && {
-                            let inner = callee_name(cx.source, v);
-                            matches!(inner, "__ballot" | "__ballot_sync" | "__activemask")
-                                && !cx.redefines(inner)
-                        }
-                    })
-                })
-                && bits(&return_type(cx, g)) == Some(64)
-        }),
-    }
-}
-
-fn return_type(cx: &Context<'_>, g: &Function<'_>) -> String {
-    crate::facts::return_type(g.node)
-        .map(|t| cx.text(t).to_owned())
-        .unwrap_or_default()
-}
+/// Why it matters, for every message.
+const LOST: &str = "a wavefront has 64 lanes and the votes of lanes 32 to 63 are lost";
 
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     for (index, f) in cx.subjects() {
+        macros(cx, f, out);
         let mut few = None;
         let mut reported: HashSet<usize> = HashSet::new();
+        let mut found = Vec::new();
         for call in &f.calls {
-            let finding = if votes(cx, call.node) {
-                vote(cx, f, call.node, &mut reported)
+            if cx.call_votes(call) {
+                let what = format!("the result of `{}`", callee_name(cx.source, call.node));
+                found.extend(destination(cx, f, call.node, &what, &mut reported));
             } else if let Some(wide) = wider(&call.name) {
-                narrow_call(cx, f, call.node, &call.name, wide)
-            } else {
-                None
-            };
-            let Some(finding) = finding else { continue };
-            if cx.only_on_32(f, call.node)
-                || *few.get_or_insert_with(|| cx.at_most_32_threads(index))
-            {
-                continue;
+                found.extend(narrow_call(cx, f, call.node, &call.name, wide));
             }
-            out.push(finding);
+        }
+        found.extend(later_uses(cx, f, &mut reported));
+        if !found.is_empty() {
+            let eval = cx.wide(f);
+            found.retain(|d| {
+                let node = f.body.descendant_for_byte_range(d.range.start, d.range.end);
+                !node.is_some_and(|n| cx.only_on_32(f, n) || cx.lower_half_only(f, &eval, n))
+                    && !*few.get_or_insert_with(|| cx.at_most_32_threads(index))
+            });
+            out.append(&mut found);
         }
         shifts(cx, f, index, out);
     }
@@ -146,6 +102,7 @@ fn wider(name: &str) -> Option<&'static str> {
         "__popc" => "__popcll",
         "__ffs" => "__ffsll",
         "__clz" => "__clzll",
+        "__brev" => "__brevll",
         _ => return None,
     })
 }
@@ -162,75 +119,165 @@ fn diagnostic(range: Range<usize>, message: String) -> Diagnostic {
     }
 }
 
-/// Where the result of a vote goes.
-fn vote<'t>(
+/// `#define VOTE(p) ((unsigned)__ballot(p))`, where `f` uses it.
+fn macros(cx: &Context<'_>, f: &Function<'_>, out: &mut Vec<Diagnostic>) {
+    if cx.vote_macros().is_empty() {
+        return;
+    }
+    for call in &f.calls {
+        let name = &call.name;
+        if cx.vote_macros().get(name) != Some(&VoteMacro::Cut) {
+            continue;
+        }
+        let Some(m) = cx.model.macro_at(name, usize::MAX) else {
+            continue;
+        };
+        if out.iter().any(|d| d.rule == RULE.id && d.range == m.range) {
+            continue;
+        }
+        let mut d = diagnostic(
+            m.range.clone(),
+            format!("`{name}` cuts a vote to 32 bits: {LOST}; leave it in `unsigned long long`"),
+        );
+        d.related
+            .push((call.node.byte_range(), format!("`{name}` is used here")));
+        out.push(d);
+    }
+}
+
+/// Where variables that hold a vote in 64 bits are put into fewer.
+fn later_uses<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
-    call: Node<'t>,
+    reported: &mut HashSet<usize>,
+) -> Vec<Diagnostic> {
+    let holders: Vec<&Binding<'t>> = f
+        .bindings
+        .iter()
+        .filter(|b| (b.init.is_some() || !b.writes.is_empty()) && cx.variable_holds_vote(f, b, 0))
+        .collect();
+    let mut uses: Vec<(Node<'t>, usize)> = Vec::new();
+    if !holders.is_empty() {
+        walk(f.body, &mut |n| {
+            if n.kind() == "identifier"
+                && let Some(b) = f.bindings.resolve(cx.text(n), n.start_byte())
+                && b.name != n
+                && holders.iter().any(|h| h.name == b.name)
+            {
+                uses.push((n, b.name.id()));
+            }
+            true
+        });
+    }
+    // The lower half beside `votes >> 32` is half of a whole, and one beside `votes >> (tid & 32)` a choice.
+    let halved: HashSet<usize> = uses
+        .iter()
+        .filter(|(n, _)| {
+            n.parent().and_then(binary).is_some_and(|b| {
+                b.operator == ">>" && b.left == *n && cx.text(b.right).contains("32")
+            })
+        })
+        .map(|(_, id)| *id)
+        .collect();
+    uses.into_iter()
+        .filter(|(_, id)| !halved.contains(id))
+        .filter_map(|(n, _)| {
+            let what = format!("the vote in `{}`", cx.text(n));
+            destination(cx, f, n, &what, reported)
+        })
+        .collect()
+}
+
+/// From a vote up through what keeps its bits in place: brackets, `&`, `|`, `^`, `~` and the arms of `?:`. `None` where a
+/// constant of 32 bits says which bits are wanted.
+fn carried<'t>(cx: &Context<'t>, f: &Function<'t>, node: Node<'t>) -> Option<(Node<'t>, Node<'t>)> {
+    let mut value = node;
+    loop {
+        let parent = value.parent()?;
+        let up = match parent.kind() {
+            "parenthesized_expression" => true,
+            "unary_expression" => cx.text(parent).starts_with('~'),
+            "conditional_expression" => parent.child_by_field_name("condition") != Some(value),
+            "binary_expression" => {
+                let b = binary(parent)?;
+                let other = if b.left == value { b.right } else { b.left };
+                if b.operator == "&"
+                    && cx
+                        .wide(f)
+                        .constant(other)
+                        .is_some_and(|c| (0..=i64::from(u32::MAX)).contains(&c))
+                {
+                    return None;
+                }
+                matches!(b.operator, "&" | "|" | "^")
+            }
+            _ => false,
+        };
+        if !up {
+            return Some((value, parent));
+        }
+        value = parent;
+    }
+}
+
+/// Where a vote goes, if that has 32 bits or fewer.
+fn destination<'t>(
+    cx: &Context<'t>,
+    f: &Function<'t>,
+    vote: Node<'t>,
+    what: &str,
     reported: &mut HashSet<usize>,
 ) -> Option<Diagnostic> {
-    let name = callee_name(cx.source, call);
-    let mut value = call;
-    let mut parent = call.parent()?;
-    while parent.kind() == "parenthesized_expression" {
-        value = parent;
-        parent = parent.parent()?;
-    }
-    let lost = "a wavefront has 64 lanes and the votes of lanes 32 to 63 are lost";
+    let (value, parent) = carried(cx, f, vote)?;
+    let short = |ty: &str| cx.is_short(Some(f), ty, vote.start_byte());
     match parent.kind() {
         "init_declarator" if parent.child_by_field_name("value") == Some(value) => {
             let declaration = parent.parent()?;
             let declared = declaration.child_by_field_name("type")?;
-            if !is_short(cx.text(declared)) {
+            if !short(cx.text(declared)) {
                 return None;
             }
             let declarator = parent.child_by_field_name("declarator")?;
             let binding = f
                 .bindings
                 .resolve(cx.text(declarator), declarator.start_byte())?;
-            variable(cx, f, binding, call, name, lost, reported)
+            Some(variable(cx, f, binding, vote, what, reported))
+        }
+        // `unsigned votes(__ballot(p));`, `unsigned votes{__ballot(p)};`
+        "argument_list" | "initializer_list"
+            if parent
+                .parent()
+                .is_some_and(|p| p.kind() == "init_declarator") =>
+        {
+            let declarator = parent.parent()?.child_by_field_name("declarator")?;
+            let binding = f
+                .bindings
+                .resolve(cx.text(declarator), declarator.start_byte())?;
+            (!binding.compound && short(&binding.type_text))
+                .then(|| variable(cx, f, binding, vote, what, reported))
         }
         "assignment_expression" if parent.child_by_field_name("right") == Some(value) => {
-            let left = unparenthesized(parent.child_by_field_name("left")?);
-            if left.kind() == "subscript_expression" {
-                let array = left.child_by_field_name("argument")?;
-                let binding = f.bindings.resolve(cx.text(array), array.start_byte())?;
-                return is_short(&binding.type_text).then(|| {
-                    let mut d = diagnostic(
-                        left.byte_range(),
-                        format!(
-                            "the result of `{name}` is stored in an array of `{}`: {lost}; use `unsigned long long` elements",
-                            binding.type_text
-                        ),
-                    );
-                    d.related.push((binding.name.byte_range(), "the array is declared here".into()));
-                    d
-                });
-            }
-            if left.kind() != "identifier" {
-                return None;
-            }
-            let binding = f.bindings.resolve(cx.text(left), left.start_byte())?;
-            if binding.compound || !is_short(&binding.type_text) {
-                return None;
-            }
-            variable(cx, f, binding, call, name, lost, reported)
+            stored(cx, f, parent, vote, what, reported)
         }
         "return_statement" => {
-            let declared = crate::facts::return_type(f.node)?;
-            if !is_short(cx.text(declared))
-                || f.node.child_by_field_name("declarator")?.kind() == "pointer_declarator"
-            {
+            let lambda = ancestor(parent, &["lambda_expression"], f.node).is_some();
+            let declared = crate::facts::return_type(f.node).filter(|_| !lambda)?;
+            let ty = cx.text(declared);
+            let bits = cx.return_bits(f);
+            let seems_int = bits.is_none() && ty.to_ascii_lowercase().ends_with("_int");
+            if bits.is_none_or(|b| b > 32) && !seems_int {
                 return None;
             }
             let mut d = diagnostic(
                 parent.byte_range(),
                 format!(
-                    "`{}` returns the result of `{name}` as `{}`: {lost}; return `unsigned long long`",
-                    f.name,
-                    cx.text(declared)
+                    "`{}` returns {what} as `{ty}`: {LOST}; return `unsigned long long`",
+                    f.name
                 ),
             );
+            if seems_int {
+                d.severity = Severity::Warning;
+            }
             d.related
                 .push((declared.byte_range(), "the return type".into()));
             d.fix = Some(Fix::new(
@@ -242,48 +289,144 @@ fn vote<'t>(
         }
         "cast_expression" => {
             let ty = cx.text(parent.child_by_field_name("type")?);
-            is_short(ty).then(|| {
-                diagnostic(
-                    parent.byte_range(),
-                    format!("the result of `{name}` is cut to `{ty}`: {lost}; keep it in `unsigned long long`"),
-                )
-            })
+            short(ty).then(|| cast(parent, what, ty))
         }
-        "argument_list" => {
-            let outer = parent.parent()?;
-            let callee = outer.child_by_field_name("function")?;
-            if callee.kind() == "template_function" {
-                let cast = cx.text(callee);
-                let ty = cast.strip_prefix("static_cast<")?.trim_end_matches('>');
-                return is_short(ty).then(|| {
-                    diagnostic(
-                        outer.byte_range(),
-                        format!("the result of `{name}` is cut to `{ty}`: {lost}; keep it in `unsigned long long`"),
-                    )
-                });
+        "argument_list" => passed(cx, f, parent.parent()?, value, what),
+        _ => None,
+    }
+}
+
+fn cast(node: Node<'_>, what: &str, ty: &str) -> Diagnostic {
+    diagnostic(
+        node.byte_range(),
+        format!("{what} is cut to `{ty}`: {LOST}; keep it in `unsigned long long`"),
+    )
+}
+
+/// `left = vote`, `left |= vote`
+fn stored<'t>(
+    cx: &Context<'t>,
+    f: &Function<'t>,
+    assignment: Node<'t>,
+    vote: Node<'t>,
+    what: &str,
+    reported: &mut HashSet<usize>,
+) -> Option<Diagnostic> {
+    let left = unparenthesized(assignment.child_by_field_name("left")?);
+    if left.kind() == "identifier"
+        && let Some(binding) = f.bindings.resolve(cx.text(left), left.start_byte())
+    {
+        let short = cx.is_short(Some(f), &binding.type_text, vote.start_byte());
+        return (!binding.compound && short)
+            .then(|| variable(cx, f, binding, vote, what, reported));
+    }
+    let (ty, declared) = element(cx, f, left)?;
+    if !cx.is_short(Some(f), &ty, vote.start_byte()) {
+        return None;
+    }
+    let mut d = diagnostic(
+        left.byte_range(),
+        format!(
+            "{what} is stored in `{}`, which is `{ty}`: {LOST}; use `unsigned long long`",
+            cx.text(left)
+        ),
+    );
+    if let Some(range) = declared {
+        d.related.push((range, "declared here".into()));
+    }
+    Some(d)
+}
+
+/// The type of what `x[i]`, `x.y` or `*x` names, and where it is declared.
+fn element<'t>(
+    cx: &Context<'t>,
+    f: &Function<'t>,
+    node: Node<'t>,
+) -> Option<(String, Option<Range<usize>>)> {
+    match node.kind() {
+        "field_expression" => {
+            let field = cx.text(node.child_by_field_name("field")?);
+            if let Some(ty) = cx.member_type(field) {
+                return Some((ty.to_owned(), None));
             }
-            // `f(__ballot(p))` where f takes 32 bits.
-            let g = cx.only_function(cx.text(callee))?;
-            let position = arguments(outer).iter().position(|a| *a == value)?;
-            let parameter = g
-                .bindings
-                .iter()
-                .filter(|b| b.kind == hipsmith_syntax::lanes::BindingKind::Parameter)
-                .nth(position)?;
-            (is_short(&parameter.type_text) && !parameter.compound).then(|| {
-                let mut d = diagnostic(
-                    value.byte_range(),
-                    format!(
-                        "the result of `{name}` is passed to `{}` as `{}`: {lost}; make the parameter `unsigned long long`",
-                        g.name, parameter.type_text
-                    ),
-                );
-                d.related.push((parameter.name.byte_range(), "the parameter".into()));
-                d
-            })
+            // Components of `uint2` and the like.
+            let object = unparenthesized(node.child_by_field_name("argument")?);
+            let binding = f.bindings.resolve(cx.text(object), object.start_byte())?;
+            let base = binding.type_text.trim_end_matches(['1', '2', '3', '4']);
+            let component = matches!(field, "x" | "y" | "z" | "w");
+            (component && base != binding.type_text)
+                .then(|| (base.to_owned(), Some(binding.name.byte_range())))
+        }
+        "subscript_expression" | "pointer_expression" => {
+            let object = unparenthesized(node.child_by_field_name("argument")?);
+            element(cx, f, object)
+        }
+        "identifier" => {
+            let name = cx.text(node);
+            if let Some(b) = f.bindings.resolve(name, node.start_byte()) {
+                return Some((b.type_text.clone(), Some(b.name.byte_range())));
+            }
+            if let Some(s) = cx.model.shared_at(name, node.start_byte()) {
+                return Some((s.element.clone(), Some(s.name_range.clone())));
+            }
+            let v = cx.model.variable_at(name, node.start_byte())?;
+            Some((v.ty.base.clone(), Some(v.name_range.clone())))
         }
         _ => None,
     }
+}
+
+/// `f(vote)`, also when `f` is a cast.
+fn passed<'t>(
+    cx: &Context<'t>,
+    f: &Function<'t>,
+    outer: Node<'t>,
+    value: Node<'t>,
+    what: &str,
+) -> Option<Diagnostic> {
+    let callee = outer.child_by_field_name("function")?;
+    let all = arguments(outer);
+    let text = cx.text(callee);
+    let ty = text
+        .strip_prefix("static_cast<")
+        .map_or(text, |t| t.trim_end_matches('>'));
+    if all.len() == 1
+        && (ty != text || matches!(callee.kind(), "primitive_type" | "identifier"))
+        && cx.only_function(text).is_none()
+        && cx.is_short(Some(f), ty, outer.start_byte())
+    {
+        return Some(cast(outer, what, ty));
+    }
+    let position = all.iter().position(|a| *a == value)?;
+    // `atomicOr(&words[i], vote)`
+    if position == 1 && matches!(text, "atomicOr" | "atomicAnd" | "atomicXor" | "atomicExch") {
+        let (ty, _) = element(cx, f, unparenthesized(*all.first()?))?;
+        return cx.is_short(Some(f), &ty, outer.start_byte()).then(|| {
+            diagnostic(
+                outer.byte_range(),
+                format!("{what} goes into a `{ty}` in memory: {LOST}; use `unsigned long long`"),
+            )
+        });
+    }
+    let g = cx.only_function(callee_name(cx.source, outer))?;
+    let parameter = g
+        .bindings
+        .iter()
+        .filter(|b| b.kind == hipsmith_syntax::lanes::BindingKind::Parameter)
+        .nth(position)?;
+    let short = cx.is_short(None, &parameter.type_text, g.node.start_byte());
+    (short && !parameter.compound).then(|| {
+        let mut d = diagnostic(
+            value.byte_range(),
+            format!(
+                "{what} is passed to `{}` as `{}`: {LOST}; make the parameter `unsigned long long`",
+                g.name, parameter.type_text
+            ),
+        );
+        d.related
+            .push((parameter.name.byte_range(), "the parameter".into()));
+        d
+    })
 }
 
 /// The vote goes into a 32-bit variable.
@@ -291,20 +434,19 @@ fn variable<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
     binding: &Binding<'t>,
-    call: Node<'t>,
-    name: &str,
-    lost: &str,
+    vote: Node<'t>,
+    what: &str,
     reported: &mut HashSet<usize>,
-) -> Option<Diagnostic> {
+) -> Diagnostic {
     let variable = cx.text(binding.name);
     let mut d = diagnostic(
-        call.byte_range(),
+        vote.byte_range(),
         format!(
-            "the result of `{name}` is held in 32 bits (`{} {variable}`): {lost}; use `unsigned long long`",
+            "{what} is held in 32 bits (`{} {variable}`): {LOST}; use `unsigned long long`",
             binding.type_text
         ),
     );
-    if binding.name.start_byte() != call.start_byte() {
+    if binding.name.start_byte() != vote.start_byte() {
         d.related.push((
             binding.name.byte_range(),
             format!("`{variable}` is declared here"),
@@ -314,7 +456,7 @@ fn variable<'t>(
     if reported.insert(binding.name.id()) {
         d.fix = widen(cx, f, binding);
     }
-    Some(d)
+    d
 }
 
 /// Make a variable 64 bits wide, with all the uses that depend on its width.
@@ -419,7 +561,7 @@ fn follow<'t>(
                         return false;
                     };
                     let right = unparenthesized(right);
-                    return right.kind() == "call_expression" && votes(cx, right)
+                    return right.kind() == "call_expression" && cx.votes(right)
                         || widen_shifts(cx, f, right, edits);
                 }
                 // `mask &= mask - 1`
@@ -437,10 +579,10 @@ fn follow<'t>(
 
 /// Make the 32-bit literals that are shifted in `node` 64 bits wide; whether everything in it keeps its meaning
 /// when it is combined with 64 bits.
-fn widen_shifts(
-    cx: &Context<'_>,
-    f: &Function<'_>,
-    node: Node<'_>,
+fn widen_shifts<'t>(
+    cx: &Context<'t>,
+    f: &Function<'t>,
+    node: Node<'t>,
     edits: &mut Vec<(Range<usize>, String)>,
 ) -> bool {
     let node = unparenthesized(node);
@@ -480,8 +622,11 @@ fn widen_shifts(
         "identifier" => f
             .bindings
             .resolve(cx.text(node), node.start_byte())
-            .is_some_and(|b| bits(&b.type_text) == Some(64) || b.type_text.contains("unsigned")),
-        "call_expression" => votes(cx, node),
+            .is_some_and(|b| {
+                cx.bits(Some(f), &b.type_text, node.start_byte()) == Some(64)
+                    || b.type_text.contains("unsigned")
+            }),
+        "call_expression" => cx.votes(node),
         _ => false,
     }
 }
@@ -490,6 +635,8 @@ fn one(text: &str) -> Option<&'static str> {
     match text {
         "1" | "1u" | "1U" => Some("1ULL"),
         "-1" => Some("-1LL"),
+        "0xffffffff" | "0xFFFFFFFF" | "0xffffffffu" | "0xFFFFFFFFu" | "0xFFFFFFFFU" | "~0u"
+        | "~0U" => Some("~0ULL"),
         _ => None,
     }
 }
@@ -521,7 +668,7 @@ fn narrow_call<'t>(
                 halved |= operator == ">>";
             }
             "call_expression" => {
-                if votes(cx, n) {
+                if cx.votes(n) {
                     origin = Some(n.byte_range());
                 } else {
                     halved = true;
@@ -530,9 +677,7 @@ fn narrow_call<'t>(
             }
             "identifier" => {
                 if let Some(b) = f.bindings.resolve(cx.text(n), n.start_byte())
-                    && !b.compound
-                    && bits(&b.type_text) == Some(64)
-                    && holds_vote(cx, b)
+                    && cx.variable_holds_vote(f, b, 0)
                 {
                     origin = Some(b.name.byte_range());
                 }
@@ -572,19 +717,6 @@ fn narrow_call<'t>(
     };
     d.fix = Some(Fix::new(format!("Use `{wide}`"), edits, safety));
     Some(d)
-}
-
-fn holds_vote(cx: &Context<'_>, binding: &Binding<'_>) -> bool {
-    let is_vote = |n: Node<'_>| {
-        let n = unparenthesized(n);
-        n.kind() == "call_expression" && votes(cx, n)
-    };
-    binding.init.is_some_and(is_vote)
-        || binding
-            .writes
-            .iter()
-            .filter_map(|w| w.child_by_field_name("right"))
-            .any(is_vote)
 }
 
 /// `1 << lane` with lanes up to 63.
@@ -663,6 +795,110 @@ __global__ void k(int* out, int p) {
     }
 
     #[test]
+    fn types_through_names() {
+        expect(
+            RULE.id,
+            "
+typedef unsigned int mask32;
+using word = mask32;
+using mask64 = unsigned long long;
+#define BITS unsigned
+struct State { mask32 votes; mask64 all; word rows[4]; };
+template <typename M = unsigned> __device__ void def(int p) { M m = __ballot(p); }
+                                                                  //^ error: held in 32 bits
+template <typename M> __device__ void given(int p) { M m = __ballot(p); }
+template <typename M> __device__ void open(int p) { M m = __ballot(p); }
+__global__ void k(uint2* pairs, int p) {
+  word a = __ballot(p);
+         //^ error: held in 32 bits
+  mask64 b = __ballot(p);
+  BITS c = __activemask();
+         //^ error: held in 32 bits
+  State s;
+  s.votes = __ballot(p);
+//^ error: which is `mask32`
+  s.all = __ballot(p);
+  s.rows[1] = __ballot(p);
+//^ error: which is `word`
+  pairs[0].x = __ballot(p);
+  uint2 q;
+  q.x = __ballot(p);
+//^ error: which is `uint`
+  given<unsigned long long>(p);
+  def(p);
+}
+",
+        );
+    }
+
+    #[test]
+    fn votes_through_wrappers_and_variables() {
+        expect(
+            RULE.id,
+            "
+#define VOTE(p) __ballot(p)
+#define CUT(p) ((unsigned int)__ballot(p))
+//~ error: `CUT` cuts a vote to 32 bits
+#define BALLOT __ballot
+__device__ auto whole(int p) { return __ballot(p); }
+__device__ unsigned long long twice(int p) { return whole(p); }
+__device__ int lower(int p, unsigned mask) {
+  return __ballot(p) & mask;
+//^ error: returns the result of `__ballot` as `int`
+}
+__device__ my_int odd(int p) { return __ballot(p); }
+                             //^ warning: returns the result of `__ballot` as `my_int`
+__global__ void k(unsigned* out, int p, unsigned long long mask) {
+  unsigned a = VOTE(p);
+             //^ error: held in 32 bits
+  int b = BALLOT(p);
+        //^ error: held in 32 bits
+  unsigned c = twice(p);
+             //^ error: held in 32 bits
+  auto all = __ballot(p);
+  int n = __popc(all);
+        //^ error: `__popc` takes 32 bits
+  unsigned d = all & mask;
+             //^ error: the vote in `all` is held in 32 bits
+  out[0] = static_cast<unsigned>(all);
+         //^ error: the vote in `all` is cut
+  out[1] = unsigned(~__ballot(p));
+         //^ error: is cut to `unsigned`
+  atomicOr(&out[2], __ballot(p));
+//^ error: goes into a `unsigned` in memory
+  out[3] = p ? __ballot(p) : 0;
+//^ error: which is `unsigned`
+  out[4] = CUT(p) + n + b + c + d + a;
+}
+",
+        );
+    }
+
+    #[test]
+    fn no_bits_are_lost() {
+        expect(
+            RULE.id,
+            "
+#define LOW(p) ((unsigned)(__ballot(p) & 0xff))
+__global__ void k(unsigned* out, int p) {
+  unsigned long long all = __ballot(p);
+  out[0] = (unsigned)all;
+  out[1] = (unsigned)(all >> 32);
+  unsigned byte = __ballot(p) & 0xff;
+  bool mine = __ballot(p) & (1ull << p);
+  out[2] = (__ballot(p) >> (threadIdx.x & 63)) & 1;
+  if (threadIdx.x < 32) out[3] = (unsigned)__ballot(p);
+  if (threadIdx.x / 64 == 0 && (threadIdx.x & 63) < 16) out[4] = __ballot(p);
+  if (out[5] > 0) return;
+  if (threadIdx.x >= 32) return;
+  unsigned few = __ballot(p);
+  out[5] = LOW(p);
+}
+",
+        );
+    }
+
+    #[test]
     fn deliberate_or_harmless_cuts_are_silent() {
         expect(
             RULE.id,
@@ -693,6 +929,8 @@ __global__ void k(unsigned* out, unsigned bits) {
           //^ error: shifts a 32-bit value
   out[1] |= 1 << lane32;
   out[2] |= 1ull << lane;
+  out[3] = bits & ~(0xffffffffu << lane);
+                  //^ error: shifts a 32-bit value
 }
 ",
         );
@@ -726,8 +964,8 @@ __global__ void k(int* out, int p) {
     fn fix_that_changes_other_code_is_unsafe() {
         expect_fix(
             RULE.id,
-            "__global__ void k(int* out, int p) { int m = __ballot(p); out[0] = m; }\n",
-            "__global__ void k(int* out, int p) { unsigned long long m = __ballot(p); out[0] = m; }\n",
+            "__global__ void k(int* out, int p) { int m = __ballot(p); out[0] = m % 3; }\n",
+            "__global__ void k(int* out, int p) { unsigned long long m = __ballot(p); out[0] = m % 3; }\n",
             Safety::Unsafe,
         );
     }

@@ -1,8 +1,10 @@
 //! `lane-index-past-array`
 
+use std::ops::Range;
+
 use hipsmith_syntax::Node;
 use hipsmith_syntax::Scope;
-use hipsmith_syntax::lanes::Evaluator;
+use hipsmith_syntax::lanes::{BindingKind, Evaluator};
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Severity};
@@ -18,7 +20,8 @@ pub(super) static RULE: Rule = Rule {
     docs: r#"
 ## What it does
 Evaluates the index of a one-dimensional `__shared__` array in all lanes and reports one that is the same in every
-wavefront, starts inside the array and ends behind it, with no condition around it and no early return before it.
+wavefront, starts inside the array and ends behind it, with no condition around it and no early return before it. Also a
+call that passes the array to a function of the file that indexes its parameter so.
 
 Silent where the index, the bound or a condition is not known, and in kernels that the file launches with at most 32
 threads.
@@ -61,6 +64,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         return;
     }
     for (index, f) in cx.subjects() {
+        passed(cx, f, index, out);
         let eval = cx.wide(f);
         for s in &f.subscripts {
             let (Some(array), Some(list)) = (
@@ -112,6 +116,112 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
                     high + 1
                 ),
                 related: vec![(shared.name_range.clone(), format!("`{}` is declared here", shared.name))],
+                fix: None,
+            });
+        }
+    }
+}
+
+/// How far a function reaches into an array that it is given.
+struct Reach {
+    low: i64,
+    high: i64,
+    range: Range<usize>,
+}
+
+/// The widest use of the parameter at `place` of `f` by a lane id that no condition keeps from it.
+fn reach<'t>(cx: &Context<'t>, f: &Function<'t>, place: usize) -> Option<Reach> {
+    let parameter = f
+        .bindings
+        .iter()
+        .filter(|b| b.kind == BindingKind::Parameter)
+        .nth(place)
+        .filter(|b| b.compound)?;
+    let eval = cx.wide(f);
+    let mut out: Option<Reach> = None;
+    for s in &f.subscripts {
+        let (Some(array), Some(list)) = (
+            s.child_by_field_name("argument"),
+            s.child_by_field_name("indices"),
+        ) else {
+            continue;
+        };
+        let known = array.kind() == "identifier"
+            && f.bindings
+                .resolve(cx.text(array), array.start_byte())
+                .is_some_and(|b| b.name == parameter.name);
+        let Some(lanes) = list
+            .named_child(0)
+            .filter(|_| known)
+            .and_then(|i| eval.eval(i))
+        else {
+            continue;
+        };
+        let Some(values) = lanes.values() else {
+            continue;
+        };
+        let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else {
+            continue;
+        };
+        if *low >= 0
+            && out.as_ref().is_none_or(|r| r.high < *high)
+            && !guarded(f, &eval, *s)
+            && !cx.only_on_32(f, *s)
+        {
+            out = Some(Reach {
+                low: *low,
+                high: *high,
+                range: s.byte_range(),
+            });
+        }
+    }
+    out
+}
+
+/// Arrays handed to functions that reach behind them.
+fn passed<'t>(cx: &Context<'t>, f: &Function<'t>, index: usize, out: &mut Vec<Diagnostic>) {
+    for call in &f.calls {
+        for (place, argument) in call.args.iter().enumerate() {
+            let name = cx.text(*argument);
+            if !cx.shared_names.contains(name) {
+                continue;
+            }
+            let Some(callee) = cx.only_function(&call.name) else {
+                break;
+            };
+            let Some(shared) = cx.model.shared_at(name, argument.start_byte()) else {
+                continue;
+            };
+            let [dim] = &shared.dims[..] else { continue };
+            let scope = Scope::at(shared.name_range.start);
+            let (Some(entries), Some(reach)) =
+                (cx.model.eval(&dim.text, &scope), reach(cx, callee, place))
+            else {
+                continue;
+            };
+            if reach.low >= entries
+                || reach.high < entries
+                || cx.only_on_32(f, call.node)
+                || cx.at_most_32_threads(index)
+            {
+                continue;
+            }
+            out.push(Diagnostic {
+                rule: RULE.id,
+                family: RULE.family,
+                severity: Severity::Error,
+                range: argument.byte_range(),
+                message: format!(
+                    "`{name}` has {entries} entries but `{}` indexes it from {} to {} over the 64 lanes of a wavefront: the upper lanes reach behind the array; give it {} entries",
+                    call.name,
+                    reach.low,
+                    reach.high,
+                    reach.high + 1
+                ),
+                related: vec![
+                    (shared.name_range.clone(), format!("`{name}` is declared here")),
+                    (reach.range, "the access".into()),
+                ],
                 fix: None,
             });
         }
@@ -182,6 +292,33 @@ __global__ void k(float* x, int n) {
 }
 __global__ void small(float* x) { __shared__ float s[32]; s[threadIdx.x & 63] = x[0]; }
 void go(float* x) { small<<<4, 32>>>(x); }
+",
+        );
+    }
+
+    #[test]
+    fn through_functions() {
+        expect(
+            RULE.id,
+            "
+__device__ float scan(float v, float* shared) {
+  const unsigned lane = threadIdx.x % warpSize;
+  if (threadIdx.x / warpSize == 0) shared[lane] = v;
+  return shared[threadIdx.x / warpSize];
+}
+__device__ float safe(float v, float* shared) {
+  const unsigned lane = threadIdx.x % warpSize;
+  if (lane < 16) shared[lane] = v;
+  return shared[threadIdx.x & 31];
+}
+__global__ void k(float* x) {
+  __shared__ float few[32];
+  __shared__ float enough[64];
+  float v = scan(x[threadIdx.x], few);
+                               //^ error: `few` has 32 entries but `scan` indexes it from 0 to 63
+  v += scan(v, enough) + safe(v, few);
+  x[threadIdx.x] = v;
+}
 ",
         );
     }

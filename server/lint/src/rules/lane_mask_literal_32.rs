@@ -5,7 +5,7 @@ use hipsmith_syntax::Node;
 use super::sync_mask_32_bits::{all_ones, takes_mask};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::facts::{Function, callee_name, unparenthesized};
+use crate::facts::unparenthesized;
 use crate::rule::{Rule, Scope};
 
 pub(super) static RULE: Rule = Rule {
@@ -57,29 +57,6 @@ fn incomplete(text: &str) -> bool {
     lower.starts_with("0x") && (9..=15).contains(&digits.len()) && digits.chars().all(|c| c == 'f')
 }
 
-fn is_vote(cx: &Context<'_>, node: Node<'_>) -> bool {
-    if node.kind() != "call_expression" {
-        return false;
-    }
-    let name = callee_name(cx.source, node);
-    matches!(name, "__ballot" | "__ballot_sync" | "__activemask") && !cx.redefines(name)
-}
-
-/// A vote, or a variable that holds nothing but one.
-fn holds_vote<'t>(cx: &Context<'t>, f: &Function<'t>, node: Node<'t>) -> bool {
-    let node = unparenthesized(node);
-    if node.kind() != "identifier" {
-        return is_vote(cx, node);
-    }
-    f.bindings
-        .resolve(cx.text(node), node.start_byte())
-        .is_some_and(|b| {
-            b.writes.is_empty()
-                && !b.compound
-                && b.init.is_some_and(|i| is_vote(cx, unparenthesized(i)))
-        })
-}
-
 fn is_short_mask(cx: &Context<'_>, node: Node<'_>) -> bool {
     let node = unparenthesized(node);
     let text = cx.text(node);
@@ -107,7 +84,7 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
         {
             let (n, l, r) = (b.node, b.left, b.right);
             for (vote, mask) in [(l, r), (r, l)] {
-                if holds_vote(cx, f, vote)
+                if cx.holds_vote(f, vote)
                     && is_short_mask(cx, mask)
                     && !cx.only_on_32(f, n)
                     && !cx.at_most_32_threads(index)
@@ -210,6 +187,11 @@ __global__ void k(unsigned* x, int p) {
   if (__activemask() == ~0u) x[1] = 1;
                       //^ error: `~0u` is 32 ones
   if (__ballot(p) == ~0) x[2] = 1;
+  unsigned long long some = __ballot(p) & ~1ull;
+  if (0xffffffffu == some) x[4] = 1;
+    //^ error: `0xffffffffu` is 32 ones
+  unsigned half = __ballot(p);
+  if (half == 0xffffffff) x[5] = 1;
   if (x[0] == 0xffffffffu) x[3] = __shfl_sync(0xfffffffffff, p, 0);
                                             //^ error: has 11 digits
 }

@@ -19,8 +19,10 @@ pub(super) static RULE: Rule = Rule {
 Reports a 32-bit mask (`0xffffffff`, `~0u`, `-1`, a macro or variable of 32 bits) as the first argument of
 `__shfl*_sync`, `__ballot_sync`, `__any_sync`, `__all_sync`, `__match_*_sync` and `__reduce_*_sync`.
 
-Silent when the file defines the function or a macro of its name itself. It is a hint only when the file includes
-headers of its own project, because such wrappers often live there.
+Also a function of such a name that takes a mask of 32 bits and hands it on.
+
+Silent when the file or a header that it includes defines a macro of the name. It is a warning when the file includes
+headers of its own project, because such wrappers often live there, and a hint when one of these is about HIP.
 
 ## Why it matters on 64 lanes
 A mask has one bit per lane. HIP asserts at compile time that the mask type has 64 bits, because a 32-bit literal
@@ -89,34 +91,38 @@ fn literal_bits(text: &str) -> u32 {
     }
 }
 
-fn type_bits(text: &str) -> Option<u32> {
-    let mut out = None;
-    for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        match word {
-            "long" | "uint64_t" | "int64_t" | "size_t" => return Some(64),
-            "int" | "unsigned" | "uint32_t" | "int32_t" | "uint" => out = Some(32),
-            "const" | "constexpr" | "static" | "volatile" | "" | "std" => {}
-            _ => return None,
-        }
-    }
-    out
-}
-
 /// Bits of a mask expression, where they can be told; and the macro it comes from.
 fn mask_bits<'t>(
     cx: &Context<'t>,
     f: &Function<'t>,
     node: Node<'t>,
+    depth: u32,
 ) -> Option<(u32, Option<String>)> {
     let node = unparenthesized(node);
     match node.kind() {
         "number_literal" => Some((literal_bits(cx.text(node)), None)),
-        "unary_expression" => mask_bits(cx, f, node.child_by_field_name("argument")?),
-        "cast_expression" => Some((type_bits(cx.text(node.child_by_field_name("type")?))?, None)),
+        "unary_expression" => mask_bits(cx, f, node.child_by_field_name("argument")?, depth),
+        "cast_expression" => Some((
+            cx.bits(
+                Some(f),
+                cx.text(node.child_by_field_name("type")?),
+                node.start_byte(),
+            )?,
+            None,
+        )),
         "identifier" => {
             let name = cx.text(node);
             if let Some(b) = f.bindings.resolve(name, node.start_byte()) {
-                return (!b.compound).then_some((type_bits(&b.type_text)?, None));
+                if b.compound {
+                    return None;
+                }
+                // `auto mask = 0xffffffff;`
+                if b.type_text.split_whitespace().any(|w| w == "auto") {
+                    let init = b.init.filter(|_| depth < 4)?;
+                    return Some((mask_bits(cx, f, init, depth + 1)?.0, None));
+                }
+                let bits = cx.bits(Some(f), &b.type_text, b.name.start_byte())?;
+                return Some((bits, None));
             }
             if let Some(m) = cx.model.macro_at(name, node.start_byte()) {
                 let body = m.body.trim_matches(['(', ')', ' ', '~', '-']);
@@ -128,7 +134,31 @@ fn mask_bits<'t>(
                     .then(|| (literal_bits(text), Some(name.to_owned())));
             }
             let v = cx.model.variable_at(name, node.start_byte())?;
-            (v.ty.pointers == 0).then_some((type_bits(&v.ty.base)?, None))
+            (v.ty.pointers == 0).then_some((cx.bits(None, &v.ty.base, usize::MAX)?, None))
+        }
+        // `Traits::kMask`, `p.mask`, `1u << lane`
+        "qualified_identifier" => {
+            let v = cx.model.variable_at(cx.text(node), node.start_byte())?;
+            (v.ty.pointers == 0).then_some((cx.bits(None, &v.ty.base, usize::MAX)?, None))
+        }
+        "field_expression" => {
+            let ty = cx.member_type(cx.text(node.child_by_field_name("field")?))?;
+            Some((cx.bits(None, ty, usize::MAX)?, None))
+        }
+        "binary_expression" if depth < 4 => {
+            let b = crate::facts::binary(node)?;
+            let left = mask_bits(cx, f, b.left, depth + 1)?.0;
+            let bits = match b.operator {
+                "<<" | ">>" => left,
+                "&" | "|" | "^" | "-" | "+" => left.max(mask_bits(cx, f, b.right, depth + 1)?.0),
+                _ => return None,
+            };
+            Some((bits, None))
+        }
+        "call_expression" => {
+            // A function of the file that returns a mask.
+            let g = cx.only_function(crate::facts::callee_name(cx.source, node))?;
+            Some((cx.return_bits(g)?, None))
         }
         _ => None,
     }
@@ -137,14 +167,19 @@ fn mask_bits<'t>(
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
     let own_headers = cx.model.includes().iter().any(|(_, quoted)| *quoted);
     for (_, f) in cx.subjects() {
+        wrapper(cx, f, out);
         for call in &f.calls {
-            if !takes_mask(&call.name) || cx.redefines(&call.name) {
+            // A macro of a header that is followed counts as the file's own.
+            if !takes_mask(&call.name)
+                || cx.redefines(&call.name)
+                || cx.model.macro_at(&call.name, usize::MAX).is_some()
+            {
                 continue;
             }
             let Some(mask) = call.args.first() else {
                 continue;
             };
-            let Some((32, origin)) = mask_bits(cx, f, *mask) else {
+            let Some((32, origin)) = mask_bits(cx, f, *mask, 0) else {
                 continue;
             };
             if cx.only_on_32(f, call.node) {
@@ -173,7 +208,13 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
             out.push(Diagnostic {
                 rule: RULE.id,
                 family: RULE.family,
-                severity: if own_headers { Severity::Hint } else { Severity::Error },
+                severity: if !own_headers {
+                    Severity::Error
+                } else if cx.may_be_mapped(&call.name) {
+                    Severity::Hint
+                } else {
+                    Severity::Warning
+                },
                 range: mask.byte_range(),
                 message: format!(
                     "`{text}` has 32 bits, but `{}` takes a mask of 64, one bit per lane: HIP refuses to compile it{}; use `0xffffffffffffffffULL` for all lanes",
@@ -184,6 +225,45 @@ fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
                 fix,
             });
         }
+    }
+}
+
+/// `T __shfl_down_sync(unsigned mask, T v, ...) { return __shfl_down_sync(mask, v.base(), ...); }`
+fn wrapper<'t>(cx: &Context<'t>, f: &Function<'t>, out: &mut Vec<Diagnostic>) {
+    if !takes_mask(&f.name) {
+        return;
+    }
+    let first = f
+        .bindings
+        .iter()
+        .find(|b| b.kind == hipsmith_syntax::lanes::BindingKind::Parameter);
+    if let Some(mask) = first {
+        let name = cx.text(mask.name);
+        // By its text: calls of conversions (`v.operator T()`) do not parse.
+        let hands_on = cx.text(f.body).contains(&format!("_sync({name},"));
+        let short = cx.is_short(Some(f), &mask.type_text, mask.name.start_byte());
+        if !hands_on || mask.compound || !short {
+            return;
+        }
+        let ty = mask.declaration.child_by_field_name("type");
+        out.push(Diagnostic {
+            rule: RULE.id,
+            family: RULE.family,
+            severity: Severity::Error,
+            range: mask.declaration.byte_range(),
+            message: format!(
+                "`{}` takes its mask as `{}` and hands it on, but HIP's masks have 64 bits, one per lane: it does not compile with them; take `unsigned long long`",
+                f.name, mask.type_text
+            ),
+            related: Vec::new(),
+            fix: ty.map(|t| {
+                Fix::new(
+                    "Take a mask of 64 bits",
+                    vec![(t.byte_range(), "unsigned long long".into())],
+                    Safety::Unsafe,
+                )
+            }),
+        });
     }
 }
 
@@ -227,6 +307,42 @@ __device__ int f(int v, unsigned mask, unsigned long long wide) {
     }
 
     #[test]
+    fn masks_through_names() {
+        expect(
+            RULE.id,
+            "
+typedef unsigned mask_t;
+using wide_t = unsigned long long;
+constexpr unsigned kAll = 0xffffffffu;
+const wide_t kWide = ~0ull;
+enum { ALL = 0xffffffff };
+struct Group { mask_t mask; wide_t lanes; static constexpr unsigned kMask = 0xffffffff; };
+__device__ unsigned active() { return 0xffffu; }
+__device__ int f(int v, Group g, int lane) {
+  auto all = 0xffffffff;
+  v += __shfl_xor_sync(kAll, v, 1);
+                     //^ error: `kAll` has 32 bits
+  v += __shfl_xor_sync(all, v, 1);
+                     //^ error: `all` has 32 bits
+  v += __shfl_xor_sync(g.mask, v, 1) + __shfl_xor_sync(g.lanes, v, 1) + __shfl_xor_sync(kWide, v, 1);
+                     //^ error: `g.mask` has 32 bits
+  v += __any_sync(active(), v);
+                //^ error: `active()` has 32 bits
+  v += __any_sync((1u << lane) - 1, v);
+                //^ error: has 32 bits
+  v += __any_sync(mask_t(5) | 1ull, v);
+  return v;
+}
+__device__ half2x __shfl_down_sync(const unsigned mask, const half2x v, unsigned d) {
+                                 //^ error: hands it on
+  return __shfl_down_sync(mask, v.base(), d);
+}
+template <typename T> __device__ T __shfl_up_sync(unsigned mask, T v, unsigned d) { return __shfl_up(v, d); }
+",
+        );
+    }
+
+    #[test]
     fn wrappers_of_the_file_are_silent() {
         expect(
             RULE.id,
@@ -245,6 +361,14 @@ __device__ int f(int v) { return __shfl_xor_sync(0xffffffff, v, 1); }
 #include \"compat.h\"
 __device__ int f(int v) { return __shfl_xor_sync(0xffffffff, v, 1); }
                                                //^ hint: unless a header
+",
+        );
+        expect(
+            RULE.id,
+            "
+#include \"reduce.h\"
+__device__ int f(int v) { return __shfl_xor_sync(0xffffffff, v, 1); }
+                                               //^ warning: unless a header
 ",
         );
     }
