@@ -75,13 +75,14 @@ fn text_of(size: usize) -> String {
     text
 }
 
-/// Where a statement can be typed: before the statement nearest to the middle, at the start of its line.
+/// Where a statement can be typed: at the start of the kernel nearest to the middle.
 fn place(text: &str) -> usize {
     let middle = text.floor_char_boundary(text.len() / 2);
-    let after = |at: usize| text[at..].find(";\n").map(|p| at + p + 2);
-    after(middle)
-        .or_else(|| after(0))
-        .expect("a statement is there")
+    let kernel = text[middle..].find("__global__").map(|p| middle + p);
+    let kernel = kernel.or_else(|| text.find("__global__"));
+    let kernel = kernel.expect("a kernel is there");
+    let body = text[kernel..].find("{\n").expect("it has a body");
+    kernel + body + 2
 }
 
 fn replay(text: &str) {
