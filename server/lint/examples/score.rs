@@ -400,7 +400,9 @@ fn time(path: &Path) {
     let middle = text.floor_char_boundary(text.len() / 2);
     let kernel = text[middle..].find("__global__").map(|p| middle + p);
     let kernel = kernel.or_else(|| text.find("__global__")).unwrap_or(middle);
-    let at = text[kernel..].find("{\n").map_or(middle, |p| kernel + p + 2);
+    let at = text[kernel..]
+        .find("{\n")
+        .map_or(middle, |p| kernel + p + 2);
     let mut typed = document.clone();
     let mut on = false;
     let mut letter = |typed: &mut Document| {

@@ -2,10 +2,10 @@
 
 use crate::lex::Token;
 
-use super::Model;
 use super::classes::ClassBody;
 use super::lds::Uses;
-use std::sync::OnceLock;
+use super::{Binding, Model, StaticLds};
+use std::sync::{Mutex, OnceLock};
 
 /// Declarations of one kind by the hash of their name.
 #[derive(Debug, Default)]
@@ -52,7 +52,11 @@ pub(super) struct Index {
     pub(super) bodies: Vec<OnceLock<ClassBody>>,
     /// Of each function.
     pub(super) uses: Vec<OnceLock<Uses>>,
+    /// Static LDS by kernel (its model, which this one holds, and its number there) and template arguments.
+    pub(super) static_lds: Mutex<Vec<KnownLds>>,
 }
+
+type KnownLds = ((usize, usize), Vec<(String, Binding)>, StaticLds);
 
 impl Index {
     fn new(m: &Model) -> Self {
@@ -67,6 +71,7 @@ impl Index {
             classes: ByName::new(m.classes.iter().map(|c| c.plain_name())),
             bodies: m.classes.iter().map(|_| OnceLock::new()).collect(),
             uses: m.functions.iter().map(|_| OnceLock::new()).collect(),
+            static_lds: Mutex::default(),
         }
     }
 }

@@ -293,6 +293,26 @@ impl Model {
         kernel: FunctionRef<'_>,
         bindings: &[(String, Binding)],
     ) -> StaticLds {
+        // Several rules and the hover ask for the same few instances.
+        let key = (std::ptr::from_ref(kernel.model) as usize, kernel.index);
+        let known = &self.index().static_lds;
+        if let Ok(known) = known.lock()
+            && let Some((.., lds)) = known.iter().find(|(k, b, _)| *k == key && b == bindings)
+        {
+            return lds.clone();
+        }
+        let new = self.work_out_static_lds(kernel, bindings);
+        if let Ok(mut known) = known.lock() {
+            known.push((key, bindings.to_vec(), new.clone()));
+        }
+        new
+    }
+
+    fn work_out_static_lds(
+        &self,
+        kernel: FunctionRef<'_>,
+        bindings: &[(String, Binding)],
+    ) -> StaticLds {
         let mut out = StaticLds {
             arrays: Vec::new(),
             bytes: Some(0),
