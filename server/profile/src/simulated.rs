@@ -64,6 +64,9 @@ pub struct KernelReport {
     pub counters: Counters,
     /// Counters by source line; empty when the code object has no line table.
     pub lines: Vec<LineReport>,
+    /// LDS accesses by instruction, in the order of the code; lane exchanges are not among them.
+    #[serde(default)]
+    pub lds: Vec<LdsReport>,
     /// Predicted time of all dispatches on the simulated target, nanoseconds.
     pub predicted_ns_total: f64,
     /// Predicted time of one dispatch on average, nanoseconds.
@@ -107,6 +110,29 @@ pub struct LineReport {
     pub line: u32,
     /// Counters summed over the dispatches.
     pub counters: Counters,
+}
+
+/// What one LDS instruction of a kernel did, summed over the dispatches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdsReport {
+    /// Path as the compiler recorded it; `None` without a line table.
+    pub file: Option<String>,
+    /// Line, counted from 1; 0 when not known.
+    pub line: u32,
+    /// Column, counted from 1; 0 when not known.
+    pub column: u32,
+    /// Address in the code object.
+    pub pc: u64,
+    /// Its name, such as `ds_read2_b32`.
+    pub mnemonic: String,
+    /// Times that a wavefront executed it.
+    pub executions: u64,
+    /// LDS cycles, conflicts included.
+    pub cycles: u64,
+    /// Extra LDS cycles because lanes met in a bank.
+    pub conflict_cycles: u64,
+    /// Ways of the worst conflict in any execution: 1 is free.
+    pub degree: u32,
 }
 
 /// Why something did not run.

@@ -1,12 +1,12 @@
 //! What is kept of each dispatch, and the report written from it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hipsmith_profile::Counters;
 use hipsmith_profile::simulated::{
-    FaultReport, KernelReport, LineReport, MAX_DISPATCHES, MAX_SHAPES, RunReport, Shape,
+    FaultReport, KernelReport, LdsReport, LineReport, MAX_DISPATCHES, MAX_SHAPES, RunReport, Shape,
     WarningReport,
 };
 use hipsmith_simulator::{Bound, Dispatch, Kernel, Launch, SourceLine};
@@ -41,6 +41,8 @@ struct PerKernel {
     report: KernelReport,
     counters: hipsmith_simulator::Counters,
     lines: HashMap<SourceLine, hipsmith_simulator::Counters>,
+    /// By address.
+    lds: BTreeMap<u64, LdsReport>,
     bounds: Vec<(Bound, f64)>,
 }
 
@@ -127,6 +129,7 @@ impl Recorder {
                 },
                 counters: hipsmith_simulator::Counters::default(),
                 lines: HashMap::new(),
+                lds: BTreeMap::new(),
                 bounds: Vec::new(),
             });
         }
@@ -174,6 +177,20 @@ impl Recorder {
                     kernel.lines.insert(line.at.clone(), line.counters);
                 }
             }
+        }
+        for one in &dispatch.lds {
+            let sum = kernel.lds.entry(one.pc).or_insert_with(|| LdsReport {
+                file: one.at.as_ref().map(|a| a.file.to_string()),
+                line: one.at.as_ref().map_or(0, |a| a.line),
+                column: one.column,
+                pc: one.pc,
+                mnemonic: one.mnemonic.clone(),
+                ..LdsReport::default()
+            });
+            sum.executions += one.executions;
+            sum.cycles += one.cycles;
+            sum.conflict_cycles += one.conflict_cycles;
+            sum.degree = sum.degree.max(one.degree);
         }
         let bound = prediction.bound_by;
         match kernel.bounds.iter_mut().find(|(b, _)| *b == bound) {
@@ -271,6 +288,7 @@ impl PerKernel {
         report
             .lines
             .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        report.lds = self.lds.values().cloned().collect();
         if report.dispatches > 0 {
             report.predicted_ns_per_dispatch = report.predicted_ns_total / report.dispatches as f64;
         }

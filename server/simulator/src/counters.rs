@@ -105,6 +105,27 @@ impl Counters {
     }
 }
 
+/// What one LDS instruction did, all wavefronts together; lane exchanges are not among them.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LdsCounters {
+    /// Source line, when known.
+    pub at: Option<SourceLine>,
+    /// Column of that line, counted from 1; 0 when not known.
+    pub column: u32,
+    /// Address in the code object.
+    pub pc: u64,
+    /// The instruction's name.
+    pub mnemonic: String,
+    /// Times that a wavefront executed it.
+    pub executions: u64,
+    /// LDS cycles, conflicts included.
+    pub cycles: u64,
+    /// Extra LDS cycles because lanes met in a bank.
+    pub conflict_cycles: u64,
+    /// Ways of the worst conflict in any execution: 1 is free.
+    pub degree: u32,
+}
+
 /// Counters of one source line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LineCounters {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hipsmith_process::Cancel;
 use hipsmith_target::{Resources, Target, occupancy};
 
-use crate::counters::{Counters, LineCounters};
+use crate::counters::{Counters, LdsCounters, LineCounters};
 use crate::fault::{Fault, Site, SourceLine};
 use crate::hostcall::{Hostcall, Printer};
 use crate::machine::{
@@ -93,6 +93,8 @@ pub struct Dispatch {
     pub counters: Counters,
     /// Counters per source line, by file and line; empty without a line table.
     pub lines: Vec<LineCounters>,
+    /// LDS accesses by instruction, in the order of the code.
+    pub lds: Vec<LdsCounters>,
     /// Predicted time.
     pub prediction: Prediction,
     /// Wave instructions executed.
@@ -1061,6 +1063,7 @@ impl Run<'_> {
         let mix = prediction.memory_share();
         counters.wait_cycles = 0;
         let mut lines: BTreeMap<u32, Counters> = BTreeMap::new();
+        let mut lds = Vec::new();
         for (inst, stat) in self.code.insts.iter().zip(&total.stats) {
             if stat.count == 0 {
                 continue;
@@ -1068,6 +1071,19 @@ impl Run<'_> {
             let mut one = Counters::default();
             count(inst, stat, self.target, mix, &mut one);
             counters.wait_cycles += one.wait_cycles;
+            // Lane exchanges have no bank and no degree.
+            if inst.class == Class::Lds && stat.degree > 0 {
+                lds.push(LdsCounters {
+                    at: self.code.lines.get(inst.line as usize).cloned(),
+                    column: inst.column,
+                    pc: inst.address,
+                    mnemonic: inst.text.split_whitespace().next().unwrap_or("").to_owned(),
+                    executions: stat.count,
+                    cycles: one.sq_lds_idx_active,
+                    conflict_cycles: one.sq_lds_bank_conflict,
+                    degree: stat.degree,
+                });
+            }
             if inst.line != u32::MAX {
                 lines.entry(inst.line).or_default().add(&one);
             }
@@ -1085,6 +1101,7 @@ impl Run<'_> {
             lane_instructions: counters.lane_instructions,
             counters,
             lines,
+            lds,
             prediction,
             workgroups: total.groups,
             host_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),

@@ -26,7 +26,7 @@ mod object;
 mod timing;
 pub mod valu;
 
-pub use counters::{Counters, LineCounters};
+pub use counters::{Counters, LdsCounters, LineCounters};
 pub use dispatch::{Dispatch, Launch, Limits, Simulator, Warning};
 pub use fault::{Access, Fault, Site, SourceLine};
 pub use hostcall::{Printer, Stream};

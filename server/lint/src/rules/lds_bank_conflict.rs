@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 
-use hipsmith_syntax::Node;
-use hipsmith_syntax::lanes::{BindingKind, Evaluator, Geometry, LANES, Lanes, Op, Uniform};
-use hipsmith_syntax::{Binding as Bound, Scope, SharedArray};
-use hipsmith_target::{LdsAccess, LdsCost};
+use hipsmith_syntax::{Node, Scope, SharedArray};
+use hipsmith_target::LdsAccess;
 
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Family, Fix, Safety, Severity};
-use crate::facts::{Function, ancestor, unparenthesized, walk, within};
+use crate::facts::{Function, ancestor, walk};
+use crate::lds::{Access, Degree, Padding, analyse};
 use crate::rule::{Rule, Scope as LooksAt};
 
 pub(super) static RULE: Rule = Rule {
@@ -66,90 +65,52 @@ Target tables (`lds.read`, `lds.write`, lane groups); AMD's "LDS bank conflict" 
     check,
 };
 
-/// An access to LDS in the text.
-struct Access<'t> {
-    /// The outermost subscript.
-    node: Node<'t>,
-    /// Index of each dimension, outermost first.
-    indices: Vec<Node<'t>>,
-    reads: bool,
-    writes: bool,
-    /// Bytes of a lane, when the access is through a vector pointer.
-    vector: Option<u32>,
-}
-
-/// A block shape with what it binds the template parameters to.
-struct Setting {
-    geometry: Geometry,
-    bound: Vec<(String, Bound)>,
-}
-
-/// Loop iterations tried per variable.
-const ITERATIONS: usize = 8;
-
 fn check(cx: &Context<'_>, out: &mut Vec<Diagnostic>) {
-    if cx.model.shared.is_empty() {
+    let Some((index, f)) = cx.subjects().next() else {
         return;
-    }
-    for (index, f) in cx.subjects() {
-        let mut accesses: Vec<(usize, Access<'_>)> = Vec::new();
-        for s in &f.subscripts {
-            if let Some(found) = access(cx, f, *s) {
-                accesses.push(found);
-            }
-        }
-        if accesses.is_empty() {
+    };
+    let accesses = analyse(cx, &[], Some(index), None);
+    let mut said: HashSet<(Option<usize>, &str)> = HashSet::new();
+    // The padding of an array is worked out once.
+    let mut pads: Vec<(usize, Option<Fix>)> = Vec::new();
+    for a in &accesses {
+        let Ok(worst) = a.found.degree else { continue };
+        let text = cx.source.get(a.found.range.clone()).unwrap_or_default();
+        if worst.ways < 2 || !said.insert((a.array, text)) {
             continue;
         }
-        let settings = settings(cx, f, index);
-        let mut said: HashSet<(usize, String)> = HashSet::new();
-        for (array, a) in &accesses {
-            let Some(shared) = cx.model.shared.get(*array) else {
-                continue;
-            };
-            let Some(worst) = worst(cx, f, shared, a, &settings, None) else {
-                continue;
-            };
-            if worst.cost.degree < 2 || !said.insert((*array, cx.text(a.node).to_owned())) {
-                continue;
+        let Some(array) = a.array else { continue };
+        let Some(shared) = cx.model.shared.get(array) else {
+            continue;
+        };
+        let fix = match pads.iter().find(|(i, _)| *i == array) {
+            Some((_, fix)) => fix.clone(),
+            None => {
+                let fix = padding(cx, index, f, array, shared, &accesses);
+                pads.push((array, fix.clone()));
+                fix
             }
-            let own: Vec<&Access<'_>> = accesses
-                .iter()
-                .filter(|(i, _)| i == array)
-                .map(|(_, a)| a)
-                .collect();
-            out.push(report(cx, f, shared, a, &worst, &settings, &own));
-        }
+        };
+        out.push(report(cx, shared, a, &worst, fix));
     }
 }
 
-struct Worst {
-    cost: LdsCost,
-    access: LdsAccess,
-    bytes: u32,
-    /// It depends on the iteration of a loop.
-    some_iterations: bool,
-}
-
-fn report<'t>(
-    cx: &Context<'t>,
-    f: &Function<'t>,
+fn report(
+    cx: &Context<'_>,
     shared: &SharedArray,
-    a: &Access<'t>,
-    worst: &Worst,
-    settings: &[Setting],
-    own: &[&Access<'t>],
+    a: &Access,
+    worst: &Degree,
+    fix: Option<Fix>,
 ) -> Diagnostic {
-    let kind = match worst.access {
-        LdsAccess::Read => "read",
-        LdsAccess::Write => "write",
+    let kind = match (worst.access, a.found.reads) {
+        (LdsAccess::Read, _) => "read",
+        (LdsAccess::Write, _) => "write",
     };
     let doubt = if cx.target.lds.banks_known {
         ""
     } else {
         " (its bank count is not published; 32 is supposed)"
     };
-    let fix = padding(cx, f, shared, settings, own);
     let advice = match &fix {
         Some(fix) => fix.title.clone(),
         None => "change the stride between lanes to an odd number of words, or swizzle the column"
@@ -158,25 +119,25 @@ fn report<'t>(
     let mut message = format!(
         "{}{}-way LDS bank conflict: this {kind} of {} bytes per lane takes {} turns of a wavefront instead of {} on {}{doubt}; {}",
         if worst.some_iterations { "up to " } else { "" },
-        worst.cost.degree,
-        worst.bytes,
-        worst.cost.cycles,
-        worst.cost.ideal_cycles,
+        worst.ways,
+        a.found.width_bytes.unwrap_or(0),
+        worst.cycles,
+        worst.ideal_cycles,
         cx.target.name,
         lower_first(&advice),
     );
-    if settings.iter().any(|s| s.geometry == Geometry::FirstWave) {
+    if worst.supposed_flat {
         message.push_str(" (supposing a one-dimensional block)");
     }
     Diagnostic {
         rule: RULE.id,
         family: RULE.family,
-        severity: if worst.cost.degree >= 4 {
+        severity: if worst.ways >= 4 {
             Severity::Warning
         } else {
             Severity::Hint
         },
-        range: a.node.byte_range(),
+        range: a.found.range.clone(),
         message,
         related: vec![(
             shared.name_range.clone(),
@@ -193,517 +154,59 @@ fn lower_first(text: &str) -> String {
         .map_or(String::new(), |c| c.to_lowercase().chain(chars).collect())
 }
 
-/// The block shapes to check a function for: those of the launches, or one-dimensional when nothing speaks against it.
-fn settings(cx: &Context<'_>, f: &Function<'_>, index: usize) -> Vec<Setting> {
-    let mut out: Vec<Setting> = Vec::new();
-    let mut unknown = false;
-    for k in cx.kernels_reaching(index) {
-        let Some(kernel) = cx.functions.get(k) else {
-            continue;
-        };
-        let Some(model) = cx
-            .model
-            .functions
-            .iter()
-            .position(|m| m.name_range == kernel.name_range)
-        else {
-            continue;
-        };
-        for launch in cx.model.launches_of(model) {
-            let bound = if k == index {
-                cx.model.instance_of(model, launch)
-            } else {
-                Vec::new()
-            };
-            let shape = launch.block.and_then(|b| {
-                let [x, y, z] = b.map(|d| u32::try_from(d).ok().filter(|d| (1..=1024).contains(d)));
-                Some([x?, y?, z?])
-            });
-            match shape {
-                Some(shape) => {
-                    let geometry = Geometry::Block { shape, wave: 0 };
-                    if !out
-                        .iter()
-                        .any(|s| s.geometry == geometry && s.bound == bound)
-                    {
-                        out.push(Setting { geometry, bound });
-                    }
-                }
-                None => {
-                    unknown = true;
-                    if !out
-                        .iter()
-                        .any(|s| s.geometry == Geometry::FirstWave && s.bound == bound)
-                    {
-                        out.push(Setting {
-                            geometry: Geometry::FirstWave,
-                            bound,
-                        });
-                    }
-                }
-            }
-        }
-        unknown |= out.is_empty();
-    }
-    if out.is_empty() {
-        out.push(Setting {
-            geometry: Geometry::FirstWave,
-            bound: Vec::new(),
-        });
-        unknown = true;
-    }
-    if unknown {
-        // A second dimension of unknown size moves lanes to other rows.
-        let body = cx.text(f.body);
-        let flat = ![
-            "threadIdx.y",
-            "threadIdx.z",
-            "hipThreadIdx_y",
-            "hipThreadIdx_z",
-            "blockDim.y",
-        ]
-        .iter()
-        .any(|w| body.contains(w));
-        if !flat {
-            out.retain(|s| s.geometry != Geometry::FirstWave);
-        }
-    }
-    out.truncate(8);
-    out
-}
-
-/// Read a subscript as a whole access to a shared array.
-fn access<'t>(cx: &Context<'t>, f: &Function<'t>, node: Node<'t>) -> Option<(usize, Access<'t>)> {
-    let mut inner = node;
-    while inner.kind() == "subscript_expression" {
-        inner = inner.child_by_field_name("argument")?;
-    }
-    if !cx.shared_names.contains(cx.text(inner)) {
-        return None;
-    }
-    // Only the outermost of `a[i][j]`.
-    let parent = node.parent()?;
-    if parent.kind() == "subscript_expression"
-        && parent.child_by_field_name("argument") == Some(node)
-    {
-        return None;
-    }
-    let mut indices = Vec::new();
-    let mut base = node;
-    while base.kind() == "subscript_expression" {
-        let list = base.child_by_field_name("indices")?;
-        if list.named_child_count() != 1 {
-            return None;
-        }
-        indices.push(list.named_child(0)?);
-        base = base.child_by_field_name("argument")?;
-    }
-    indices.reverse();
-    if base.kind() != "identifier" {
-        return None;
-    }
-    let name = cx.text(base);
-    let shared = cx.model.shared_at(name, node.start_byte())?;
-    // A local variable or parameter of the same name hides a global one.
-    if let Some(b) = f.bindings.resolve(name, base.start_byte())
-        && b.name.byte_range() != shared.name_range
-    {
-        return None;
-    }
-    let array = cx
-        .model
-        .shared
-        .iter()
-        .position(|s| s.name_range == shared.name_range)?;
-    let dims = if shared.dynamic { 1 } else { shared.dims.len() };
-    if indices.len() != dims {
-        return None;
-    }
-    let mut a = Access {
-        node,
-        indices,
-        reads: true,
-        writes: false,
-        vector: None,
-    };
-    match parent.kind() {
-        "assignment_expression" if parent.child_by_field_name("left") == Some(node) => {
-            a.writes = true;
-            a.reads = parent
-                .child_by_field_name("operator")
-                .is_some_and(|o| cx.text(o) != "=");
-        }
-        "update_expression" => a.writes = true,
-        "field_expression" => return None,
-        "pointer_expression" => {
-            let pointer = pointer_use(cx, parent)?;
-            a.vector = pointer.0;
-            a.reads = pointer.1;
-            a.writes = pointer.2;
-        }
-        _ => {}
-    }
-    Some((array, a))
-}
-
-/// What is done with `&a[i]`: bytes per lane if it is a vector access, whether it reads, whether it writes.
-fn pointer_use(cx: &Context<'_>, address: Node<'_>) -> Option<(Option<u32>, bool, bool)> {
-    let parent = address.parent()?;
-    if parent.kind() == "argument_list" {
-        let call = parent.parent()?;
-        let callee = call.child_by_field_name("function")?;
-        let text = cx.text(callee);
-        if text.starts_with("atomic") && parent.named_child(0) == Some(address) {
-            return Some((None, false, true));
-        }
-        if let Some(ty) = text.strip_prefix("reinterpret_cast<") {
-            return dereference(cx, call, ty.trim_end_matches('>'));
-        }
-        return None;
-    }
-    if parent.kind() == "cast_expression" {
-        let ty = cx.text(parent.child_by_field_name("type")?);
-        return dereference(cx, parent, ty);
-    }
-    None
-}
-
-fn dereference(cx: &Context<'_>, cast: Node<'_>, ty: &str) -> Option<(Option<u32>, bool, bool)> {
-    let element = ty
-        .trim()
-        .strip_suffix('*')?
-        .trim()
-        .trim_start_matches("const ")
-        .trim();
-    let bytes = u32::try_from(cx.model.size_of(element, &Scope::at(cast.start_byte()))?).ok()?;
-    let mut node = cast;
-    while node.parent()?.kind() == "parenthesized_expression" {
-        node = node.parent()?;
-    }
-    let mut whole = node.parent()?;
-    match whole.kind() {
-        "pointer_expression" if cx.text(whole).starts_with('*') => {}
-        "subscript_expression" => {
-            let index = whole.child_by_field_name("indices")?;
-            if cx.text(index).trim_matches(['[', ']', ' ']) != "0" {
-                return None;
-            }
-        }
-        _ => return None,
-    }
-    while whole.parent()?.kind() == "parenthesized_expression" {
-        whole = whole.parent()?;
-    }
-    let parent = whole.parent()?;
-    let written = parent.kind() == "assignment_expression"
-        && parent.child_by_field_name("left") == Some(whole);
-    Some((Some(bytes), !written, written))
-}
-
-/// The costliest way the access happens, over the settings. `pad` adds elements to the rows of a 2-D array.
-fn worst<'t>(
-    cx: &Context<'t>,
-    f: &Function<'t>,
-    shared: &SharedArray,
-    a: &Access<'t>,
-    settings: &[Setting],
-    pad: Option<i64>,
-) -> Option<Worst> {
-    let mut out: Option<Worst> = None;
-    for setting in settings {
-        let Some(found) = cost(cx, f, shared, a, setting, pad) else {
-            continue;
-        };
-        if out
-            .as_ref()
-            .is_none_or(|o| found.cost.cycles > o.cost.cycles)
-        {
-            out = Some(found);
-        }
-    }
-    out
-}
-
-fn cost<'t>(
-    cx: &Context<'t>,
-    f: &Function<'t>,
-    shared: &SharedArray,
-    a: &Access<'t>,
-    setting: &Setting,
-    pad: Option<i64>,
-) -> Option<Worst> {
-    let eval = cx.evaluator(f, setting.geometry);
-    for (name, value) in &setting.bound {
-        let Bound::Value(v) = value else { continue };
-        for b in f
-            .bindings
-            .iter()
-            .filter(|b| b.kind == BindingKind::Template)
-        {
-            if cx.text(b.name) == name {
-                eval.pin(b, Some(*v));
-            }
-        }
-    }
-    let scope = Scope::at(shared.name_range.start).with(&setting.bound);
-    let element = cx.model.size_of(&shared.element, &scope)?;
-    let element = i64::try_from(element)
-        .ok()
-        .filter(|e| matches!(e, 1 | 2 | 4 | 8 | 16))?;
-    // Strides in elements, innermost last.
-    let mut stride = 1i64;
-    let mut strides = vec![1i64; a.indices.len()];
-    for i in (0..a.indices.len()).rev() {
-        strides[i] = stride;
-        if i > 0 {
-            let dim = cx.model.eval(&shared.dims.get(i)?.text, &scope)?;
-            let dim = if i + 1 == a.indices.len() {
-                dim + pad.unwrap_or(0)
-            } else {
-                dim
-            };
-            stride = stride
-                .checked_mul(dim)
-                .filter(|s| (1..1 << 20).contains(s))?;
-        }
-    }
-    let bytes = a.vector.map_or(element, i64::from);
-    let (bytes, access) = (
-        u32::try_from(bytes)
-            .ok()
-            .filter(|b| matches!(b, 1 | 2 | 4 | 8 | 12 | 16))?,
-        if a.writes && !a.reads {
-            LdsAccess::Write
-        } else {
-            LdsAccess::Read
-        },
-    );
-    let one = || -> Option<LdsCost> {
-        let mut index = Lanes::constant(0)?;
-        for (node, stride) in a.indices.iter().zip(&strides) {
-            let i = eval.eval(*node)?;
-            let part = Lanes::apply(Op::Mul, &i, &Lanes::constant(*stride)?)?;
-            index = Lanes::apply(Op::Add, &index, &part)?;
-        }
-        if let Uniform::Unknown { multiple, .. } = index.shared()
-            && (multiple * element) % 4 != 0
-        {
-            return None;
-        }
-        let active = active(cx, f, &eval, a.node)?;
-        let mut addresses = [None; LANES];
-        for (lane, address) in addresses.iter_mut().enumerate() {
-            if active[lane] && setting.geometry.is_active(lane) {
-                let byte = index.lanes()[lane].checked_mul(element)?;
-                *address = Some((byte.rem_euclid(1 << 32)) as u32);
-            }
-        }
-        Some(cx.target.lds.cost(access, bytes, &addresses))
-    };
-    let build = |cost, some_iterations| Worst {
-        cost,
-        access,
-        bytes,
-        some_iterations,
-    };
-    if let Some(cost) = one() {
-        return Some(build(cost, false));
-    }
-    // The answer depends on loop variables: try their first iterations.
-    let mut loops: Vec<_> = Vec::new();
-    let mut collect = |node: Node<'t>| {
-        walk(node, &mut |n| {
-            if n.kind() == "identifier"
-                && let Some(b) = f.bindings.resolve(cx.text(n), n.start_byte())
-            {
-                if b.kind == BindingKind::Loop {
-                    loops.push(b);
-                } else if let Some(init) = b.init.filter(|_| b.kind == BindingKind::Local) {
-                    walk(init, &mut |m| {
-                        if m.kind() == "identifier"
-                            && let Some(b) = f.bindings.resolve(cx.text(m), m.start_byte())
-                            && b.kind == BindingKind::Loop
-                        {
-                            loops.push(b);
-                        }
-                        true
-                    });
-                }
-            }
-            true
-        });
-    };
-    for node in &a.indices {
-        collect(*node);
-    }
-    loops.sort_by_key(|b| b.name.start_byte());
-    loops.dedup_by_key(|b| b.name.start_byte());
-    if loops.is_empty() || loops.len() > 2 {
-        return None;
-    }
-    let first: Vec<i64> = eval.iterations(loops[0], ITERATIONS);
-    let mut worst: Option<LdsCost> = None;
-    for v in first {
-        eval.pin(loops[0], Some(v));
-        let second = match loops.get(1) {
-            Some(b) => eval
-                .iterations(b, ITERATIONS)
-                .into_iter()
-                .map(Some)
-                .collect(),
-            None => vec![None],
-        };
-        for w in second {
-            if let (Some(b), Some(w)) = (loops.get(1), w) {
-                eval.pin(b, Some(w));
-            }
-            let cost = one()?;
-            if worst.is_none_or(|c| cost.cycles > c.cycles) {
-                worst = Some(cost);
-            }
-        }
-    }
-    worst.map(|c| build(c, true))
-}
-
-/// The lanes that reach a node, by the conditions around it; `None` when they may be few in an unknown way.
-fn active<'t>(
-    cx: &Context<'t>,
-    f: &Function<'t>,
-    eval: &Evaluator<'_, 't>,
-    node: Node<'t>,
-) -> Option<[bool; LANES]> {
-    let mut out = [true; LANES];
-    let mut n = node;
-    while n.id() != f.body.id() {
-        let parent = n.parent()?;
-        let (condition, inverted) = match parent.kind() {
-            "if_statement" => {
-                let c = parent.child_by_field_name("condition")?;
-                if within(c, node) {
-                    n = parent;
-                    continue;
-                }
-                let c = c
-                    .child_by_field_name("value")
-                    .or_else(|| c.named_child(0))?;
-                let then = parent
-                    .child_by_field_name("consequence")
-                    .is_some_and(|b| within(b, node));
-                (Some(c), !then)
-            }
-            "conditional_expression" => {
-                let c = parent.child_by_field_name("condition")?;
-                if within(c, node) {
-                    (None, false)
-                } else {
-                    let then = parent
-                        .child_by_field_name("consequence")
-                        .is_some_and(|b| within(b, node));
-                    (Some(c), !then)
-                }
-            }
-            _ => (None, false),
-        };
-        if let Some(c) = condition {
-            restrict(cx, eval, unparenthesized(c), inverted, &mut out)?;
-        }
-        n = parent;
-    }
-    Some(out)
-}
-
-fn restrict<'t>(
-    cx: &Context<'t>,
-    eval: &Evaluator<'_, 't>,
-    condition: Node<'t>,
-    inverted: bool,
-    out: &mut [bool; LANES],
-) -> Option<()> {
-    let value = eval.eval(condition);
-    if let Some(values) = value.as_ref().and_then(Lanes::values) {
-        for (o, v) in out.iter_mut().zip(values) {
-            *o &= (*v != 0) != inverted;
-        }
-        return Some(());
-    }
-    if value.is_some_and(|v| v.is_uniform()) {
-        return Some(());
-    }
-    if condition.kind() != "binary_expression" {
-        return None;
-    }
-    let operator = cx.text(condition.child_by_field_name("operator")?);
-    match operator {
-        "&&" | "||" => {
-            if (operator == "&&") == inverted {
-                // Either side may be the reason.
-                return Some(());
-            }
-            restrict(
-                cx,
-                eval,
-                unparenthesized(condition.child_by_field_name("left")?),
-                inverted,
-                out,
-            )?;
-            restrict(
-                cx,
-                eval,
-                unparenthesized(condition.child_by_field_name("right")?),
-                inverted,
-                out,
-            )
-        }
-        // A bound: all lanes of most wavefronts pass it.
-        "<" | "<=" | ">" | ">=" => Some(()),
-        "!=" if !inverted => Some(()),
-        "==" if inverted => Some(()),
-        // One lane, or those that the data choose.
-        _ => None,
-    }
-}
-
 /// The row padding that leaves no access of a two-dimensional array in conflict.
-fn padding<'t>(
-    cx: &Context<'t>,
-    f: &Function<'t>,
+fn padding(
+    cx: &Context<'_>,
+    index: usize,
+    f: &Function<'_>,
+    array: usize,
     shared: &SharedArray,
-    settings: &[Setting],
-    own: &[&Access<'t>],
+    accesses: &[Access],
 ) -> Option<Fix> {
     if shared.dynamic || shared.dims.len() != 2 {
         return None;
     }
-    let scope = Scope::at(shared.name_range.start);
+    let settings = cx.settings(index);
     let bound = settings
         .first()
         .map(|s| s.bound.as_slice())
         .unwrap_or_default();
-    let scope = scope.with(bound);
-    let element = i64::try_from(cx.model.size_of(&shared.element, &scope)?).ok()?;
+    let scope = Scope::at(shared.name_range.start).with(bound);
+    let element = i64::try_from(cx.model.size_of(&shared.element, &scope)?)
+        .ok()
+        .filter(|e| *e > 0)?;
+    let own: Vec<&Access> = accesses.iter().filter(|a| a.array == Some(array)).collect();
     let widest = own
         .iter()
-        .filter_map(|a| a.vector)
+        .filter_map(|a| a.found.width_bytes)
         .map(i64::from)
         .max()
         .unwrap_or(element)
         .max(element);
     let unit = (widest / element).max(1);
     let pad = (1..=8).map(|k| k * unit).find(|pad| {
-        own.iter()
-            .all(|a| match worst(cx, f, shared, a, settings, None) {
-                // What is not known now stays as it is.
-                None => true,
-                Some(before) => {
-                    worst(cx, f, shared, a, settings, Some(*pad)).is_some_and(|after| {
-                        after.cost.degree <= 1
-                            || after.cost.degree < before.cost.degree
-                                && after.cost.degree <= 2
-                                && unit > 1
-                    })
-                }
-            })
+        let after = analyse(
+            cx,
+            &[],
+            Some(index),
+            Some(Padding {
+                array,
+                elements: *pad,
+            }),
+        );
+        own.iter().all(|a| {
+            // What is not known now stays as it is.
+            let Ok(before) = a.found.degree else {
+                return true;
+            };
+            after
+                .iter()
+                .find(|b| b.found.range == a.found.range)
+                .and_then(|b| b.found.degree.ok())
+                .is_some_and(|after| {
+                    after.ways <= 1 || after.ways < before.ways && after.ways <= 2 && unit > 1
+                })
+        })
     })?;
     let last = shared.dims.last()?;
     let simple = last
@@ -729,13 +232,15 @@ fn padding<'t>(
             && cx.text(n) == shared.name
             && n.byte_range() != shared.name_range
         {
-            covered &= own.iter().any(|a| within(a.node, n))
-                || ancestor(n, &["subscript_expression"], f.body)
-                    .is_some_and(|s| whole(cx, s, &shared.name));
+            covered &= ancestor(n, &["subscript_expression"], f.body)
+                .is_some_and(|s| whole(cx, s, &shared.name) || vector(cx, s, &own));
         }
         true
     });
-    let rows = cx.model.eval(&shared.dims[0].text, &scope);
+    let rows = shared
+        .dims
+        .first()
+        .and_then(|d| cx.model.eval(&d.text, &scope));
     let fits = rows
         .and_then(|r| r.checked_mul(pad)?.checked_mul(element))
         .and_then(|more| u64::try_from(more).ok())
@@ -754,6 +259,19 @@ fn padding<'t>(
         edits,
         safety,
     ))
+}
+
+/// Whether `inner` is the row of a subscript that a known access goes through.
+fn vector(cx: &Context<'_>, inner: Node<'_>, own: &[&Access]) -> bool {
+    inner.parent().is_some_and(|outer| {
+        outer.kind() == "subscript_expression"
+            && outer.child_by_field_name("argument") == Some(inner)
+            && own.iter().any(|a| {
+                a.found.range.start <= outer.start_byte()
+                    && outer.end_byte() <= a.found.range.end
+                    && cx.text(outer).len() < a.found.range.len()
+            })
+    })
 }
 
 /// Whether a subscript is `name[i][j]` used as a value.

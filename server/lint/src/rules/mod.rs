@@ -24,6 +24,7 @@ mod library_wave_size;
 mod matrix_builtin_missing;
 mod missing_barrier_in_loop;
 mod mixed_wave_sizes;
+mod padding_breaks_vector_alignment;
 mod sync_argument_order;
 mod sync_mask_32_bits;
 mod sync_mask_not_active;
@@ -54,6 +55,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &lds_quadratic_in_block::RULE,
     &lds_limits_occupancy::RULE,
     &lds_bank_conflict::RULE,
+    &padding_breaks_vector_alignment::RULE,
     &barrier_in_divergent_flow::RULE,
     &lds_race_without_barrier::RULE,
     &missing_barrier_in_loop::RULE,

@@ -114,6 +114,8 @@ pub(crate) struct Inst {
     pub(crate) flops: u8,
     /// Index into [`Code::lines`], or `u32::MAX`.
     pub(crate) line: u32,
+    /// Column of that line, counted from 1; 0 when not known.
+    pub(crate) column: u32,
     pub(crate) address: u64,
     pub(crate) text: Box<str>,
 }
@@ -153,10 +155,10 @@ impl Code {
     pub(crate) fn build(
         mut parsed: Vec<Instruction>,
         bias: u64,
-        lines: Vec<Option<SourceLine>>,
+        lines: Vec<Option<Place>>,
     ) -> Result<Self, String> {
         let mut lines = lines.into_iter();
-        let mut tagged: Vec<(Instruction, Option<SourceLine>)> = parsed
+        let mut tagged: Vec<(Instruction, Option<Place>)> = parsed
             .drain(..)
             .map(|i| (i, lines.next().flatten()))
             .collect();
@@ -172,7 +174,7 @@ impl Code {
         }
         let mut index = vec![u32::MAX; (span / 4) as usize + 1];
         // A gap in the listing must not be fallen through.
-        let mut rows: Vec<(Option<Instruction>, Option<SourceLine>, u64)> = Vec::new();
+        let mut rows: Vec<(Option<Instruction>, Option<Place>, u64)> = Vec::new();
         for (inst, line) in tagged {
             if let Some((Some(last), _, _)) = rows.last()
                 && last.address + last.size() != inst.address
@@ -201,6 +203,7 @@ impl Code {
         let mut needs = Vec::with_capacity(rows.len());
         let mut indexing = 0u8;
         for (inst, line, address) in rows {
+            let (line, column) = line.map_or((None, 0), |(line, column)| (Some(line), column));
             let line = match line {
                 Some(line) => *known.entry(line.clone()).or_insert_with(|| {
                     table.push(line);
@@ -216,6 +219,7 @@ impl Code {
                     rate: Rate::Vector(valu::Rate::Full),
                     flops: 0,
                     line,
+                    column: 0,
                     address,
                     text: "(no instruction)".into(),
                 });
@@ -235,6 +239,7 @@ impl Code {
                 flops,
                 op,
                 line,
+                column,
                 address,
                 text: inst.text.into(),
             });
@@ -565,9 +570,12 @@ fn matrix(name: &str) -> Rate {
     Rate::Matrix(2.0 * m * n * k * blocks, kind)
 }
 
+/// A source line and the column in it, counted from 1; 0 when not known.
+type Place = (SourceLine, u32);
+
 /// Source lines of addresses, from the line table. Code from system headers is charged to the line that
 /// called it, as far as inlining is recorded.
-fn line_table(file: &[u8], addresses: impl Iterator<Item = u64>) -> Vec<Option<SourceLine>> {
+fn line_table(file: &[u8], addresses: impl Iterator<Item = u64>) -> Vec<Option<Place>> {
     let Some(context) = debug_context(file) else {
         return Vec::new();
     };
@@ -575,7 +583,7 @@ fn line_table(file: &[u8], addresses: impl Iterator<Item = u64>) -> Vec<Option<S
     addresses
         .map(|address| {
             let mut frames = context.find_frames(address).skip_all_loads().ok()?;
-            let mut best: Option<(String, u32)> = None;
+            let mut best: Option<(String, u32, u32)> = None;
             while let Ok(Some(frame)) = frames.next() {
                 let Some(location) = frame.location else {
                     continue;
@@ -588,18 +596,18 @@ fn line_table(file: &[u8], addresses: impl Iterator<Item = u64>) -> Vec<Option<S
                 }
                 let system = is_system(file);
                 if best.is_none() || !system {
-                    best = Some((file.to_owned(), line));
+                    best = Some((file.to_owned(), line, location.column.unwrap_or(0)));
                 }
                 if !system {
                     break;
                 }
             }
-            let (file, line) = best?;
+            let (file, line, column) = best?;
             let file = files
                 .entry(file)
                 .or_insert_with_key(|f| Arc::from(f.as_str()))
                 .clone();
-            Some(SourceLine { file, line })
+            Some((SourceLine { file, line }, column))
         })
         .collect()
 }

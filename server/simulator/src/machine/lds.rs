@@ -703,6 +703,7 @@ impl Lds {
                 relative: [0; 64],
                 cycles: 0,
                 ideal: 0,
+                degree: 0,
             })
         });
         let mut same = memo.exec == exec && memo.phase == first % 4;
@@ -722,11 +723,13 @@ impl Lds {
             memo.relative = std::array::from_fn(|i| addresses[i].wrapping_sub(first));
             memo.cycles = cost.cycles;
             memo.ideal = cost.ideal_cycles;
+            memo.degree = cost.degree;
         }
-        let (cycles, ideal) = (memo.cycles, memo.ideal);
+        let (cycles, ideal, degree) = (memo.cycles, memo.ideal, memo.degree);
         let stat = &mut worker.stats[at as usize];
         stat.cost += u64::from(cycles);
         stat.ideal += u64::from(ideal);
+        stat.degree = stat.degree.max(degree);
         stat.bytes += u64::from(exec.count_ones() * bytes);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Stat {
     pub(crate) scratch: u64,
     /// Lines that missed L1.
     pub(crate) misses: u64,
+    /// Ways of the worst LDS bank conflict.
+    pub(crate) degree: u32,
     /// Cycles that waves stood still here.
     pub(crate) stall: Clock,
 }
@@ -43,6 +45,7 @@ impl Stat {
         self.bytes += other.bytes;
         self.scratch += other.scratch;
         self.misses += other.misses;
+        self.degree = self.degree.max(other.degree);
         self.stall[0] += other.stall[0];
         self.stall[1] += other.stall[1];
     }
@@ -138,6 +141,7 @@ pub(crate) struct LdsMemo {
     pub(crate) relative: [u32; 64],
     pub(crate) cycles: u32,
     pub(crate) ideal: u32,
+    pub(crate) degree: u32,
 }
 
 /// One access of a wave to global memory.

@@ -203,8 +203,22 @@ pub struct Evaluator<'a, 't> {
     /// Loop variables fixed to one iteration and template parameters to one value, by the id of the declaring
     /// name node.
     pinned: RefCell<HashMap<usize, i64>>,
-    /// Values of bindings already worked out, by the id of the name node.
-    memo: RefCell<HashMap<usize, Option<Typed>>>,
+    /// What parameters are at the call, by the id of the name node.
+    arguments: RefCell<HashMap<usize, Lanes>>,
+    /// Values of bindings already worked out, by the id of the name node and of the definition that is seen.
+    memo: RefCell<HashMap<(usize, usize), Option<Typed>>>,
+}
+
+/// What a use of a variable sees.
+struct Reaching<'n, 't> {
+    /// The right side or initial value that is there for sure; `None`: the parameter as it was handed over.
+    start: Option<Node<'t>>,
+    /// The id of the definition, for the memo.
+    id: usize,
+    /// Writes that may have come in between.
+    between: Vec<Node<'t>>,
+    /// The use.
+    at: Node<'n>,
 }
 
 /// Nesting at which an expression is given up.
@@ -226,6 +240,7 @@ impl<'a, 't> Evaluator<'a, 't> {
             geometry,
             uniform_parameters,
             pinned: RefCell::default(),
+            arguments: RefCell::default(),
             memo: RefCell::default(),
         }
     }
@@ -242,6 +257,12 @@ impl<'a, 't> Evaluator<'a, 't> {
             Some(v) => pinned.insert(binding.name.id(), v),
             None => pinned.remove(&binding.name.id()),
         };
+        self.memo.borrow_mut().clear();
+    }
+
+    /// Take the parameter `binding` as `value` when the function is entered.
+    pub fn pass(&self, binding: &Binding<'t>, value: Lanes) {
+        self.arguments.borrow_mut().insert(binding.name.id(), value);
         self.memo.borrow_mut().clear();
     }
 
@@ -406,13 +427,27 @@ impl<'a, 't> Evaluator<'a, 't> {
             if let Some(v) = self.pinned.borrow().get(&id) {
                 return Some((Lanes::constant(*v)?, INT));
             }
-            if let Some(known) = self.memo.borrow().get(&id) {
+            if binding.compound || binding.escapes {
+                return None;
+            }
+            // Most variables are never written again: their value does not depend on the place.
+            let reaching = match binding.kind {
+                BindingKind::Template => None,
+                _ if binding.writes.is_empty() => None,
+                BindingKind::Loop if self.steps_once(binding) => None,
+                _ => Some(self.reaching(binding, node)?),
+            };
+            let key = (id, reaching.as_ref().map_or(0, |r| r.key()));
+            if let Some(known) = self.memo.borrow().get(&key) {
                 return known.clone();
             }
             // A binding that refers to itself has no value.
-            self.memo.borrow_mut().insert(id, None);
-            let value = self.binding(binding, node, depth);
-            self.memo.borrow_mut().insert(id, value.clone());
+            self.memo.borrow_mut().insert(key, None);
+            let value = match reaching {
+                Some(reaching) => self.written(binding, &reaching, depth),
+                None => self.binding(binding, depth),
+            };
+            self.memo.borrow_mut().insert(key, value.clone());
             return value;
         }
         match name {
@@ -432,33 +467,252 @@ impl<'a, 't> Evaluator<'a, 't> {
         (name == "warpSize").then_some((Lanes::constant(LANES as i64)?, INT))
     }
 
-    fn binding(&self, binding: &Binding<'t>, at: Node<'_>, depth: u32) -> Option<Typed> {
-        if binding.compound || binding.escapes {
-            return None;
-        }
+    /// A variable that has one value from its declaration on, or goes up and down with its loop.
+    fn binding(&self, binding: &Binding<'t>, depth: u32) -> Option<Typed> {
         let ty = Type::parse(&binding.type_text)?;
         match binding.kind {
             // One instantiation has one value; which one is not known unless it is pinned.
             BindingKind::Template => Some((Lanes::uniform(1, ty.unsigned), ty)),
-            BindingKind::Parameter => (self.uniform_parameters && binding.writes.is_empty())
-                .then(|| (Lanes::uniform(1, ty.unsigned), ty)),
-            BindingKind::Local => {
-                let init = match (&binding.init, &binding.writes[..]) {
-                    (Some(init), []) => *init,
-                    // Declared bare, assigned once before the use in the same block: that is its definition.
-                    (None, [write]) => single_definition(self.source, binding, *write, at)?,
-                    _ => return None,
-                };
-                let (value, from) = self.expression(init, depth)?;
-                let ty = if binding.type_text.contains("auto") {
-                    from
-                } else {
-                    ty
-                };
-                Some((ty.convert(value)?, ty))
-            }
+            BindingKind::Parameter => self.parameter(binding, ty),
+            BindingKind::Local => self.initial(binding, binding.init?, ty, depth),
             BindingKind::Loop => self.loop_variable(binding, ty, depth),
         }
+    }
+
+    fn parameter(&self, binding: &Binding<'t>, ty: Type) -> Option<Typed> {
+        if let Some(v) = self.arguments.borrow().get(&binding.name.id()) {
+            return Some((ty.convert(v.clone())?, ty));
+        }
+        self.uniform_parameters
+            .then(|| (Lanes::uniform(1, ty.unsigned), ty))
+    }
+
+    fn initial(
+        &self,
+        binding: &Binding<'t>,
+        init: Node<'t>,
+        ty: Type,
+        depth: u32,
+    ) -> Option<Typed> {
+        let (value, from) = self.expression(init, depth)?;
+        let ty = if binding.type_text.contains("auto") {
+            from
+        } else {
+            ty
+        };
+        Some((ty.convert(value)?, ty))
+    }
+
+    /// Whether a variable of a `for` changes in the loop's last part only.
+    fn steps_once(&self, binding: &Binding<'t>) -> bool {
+        let [write] = binding.writes[..] else {
+            return false;
+        };
+        loop_statement(binding)
+            .and_then(|l| l.child_by_field_name("update"))
+            .is_some_and(|u| contains(u, write))
+    }
+
+    /// The definition that is there for sure when `at` is reached, and what may have changed it since.
+    fn reaching<'n>(&self, binding: &Binding<'t>, at: Node<'n>) -> Option<Reaching<'n, 't>> {
+        let before = |w: &Node<'t>| w.end_byte() <= at.start_byte();
+        let mut start = binding.init;
+        let mut id = usize::from(start.is_some());
+        let mut from = binding.name.start_byte();
+        for write in binding.writes.iter().filter(|w| before(w)) {
+            if write.kind() != "assignment_expression"
+                || self.text(write.child_by_field_name("operator")?) != "="
+                || write.start_byte() < from
+            {
+                continue;
+            }
+            let right = write.child_by_field_name("right")?;
+            // `i = i + 4` moves the variable on; it does not define it.
+            if self.names_variable(right, binding) {
+                continue;
+            }
+            if dominated(*write).is_some_and(|scope| contains(scope, at)) {
+                start = Some(right);
+                id = write.id();
+                from = write.end_byte();
+            }
+        }
+        if start.is_none() && binding.kind != BindingKind::Parameter {
+            return None;
+        }
+        // The outermost loop around the use that does not hold the definition may have gone round.
+        let mut around = None;
+        let mut node = at.parent();
+        while let Some(n) = node {
+            if n.start_byte() <= from && from <= n.end_byte() {
+                // A `for` defines in its head, before it goes round.
+                if n.kind() == "for_statement"
+                    && n.child_by_field_name("body")
+                        .is_some_and(|b| from <= b.start_byte())
+                {
+                    around = Some(n);
+                }
+                break;
+            }
+            if matches!(
+                n.kind(),
+                "for_statement" | "while_statement" | "do_statement" | "for_range_loop"
+            ) {
+                around = Some(n);
+            }
+            node = n.parent();
+        }
+        let between = binding
+            .writes
+            .iter()
+            .copied()
+            .filter(|w| {
+                w.start_byte() >= from && (before(w) || around.is_some_and(|l| contains(l, *w)))
+            })
+            .collect();
+        Some(Reaching {
+            start,
+            id,
+            between,
+            at,
+        })
+    }
+
+    fn names_variable(&self, node: Node<'_>, binding: &Binding<'t>) -> bool {
+        let name = self.text(binding.name);
+        node.descendants()
+            .any(|n| n.kind() == "identifier" && self.text(n) == name)
+    }
+
+    /// A variable that is written after its declaration: its definition, moved by what may have come since. Moves that
+    /// are the same for all lanes keep the differences between lanes; everything else leaves nothing known.
+    fn written(
+        &self,
+        binding: &Binding<'t>,
+        reaching: &Reaching<'_, 't>,
+        depth: u32,
+    ) -> Option<Typed> {
+        let ty = Type::parse(&binding.type_text)?;
+        let (start, ty) = match reaching.start {
+            Some(init) => self.initial(binding, init, ty, depth)?,
+            None => self.parameter(binding, ty)?,
+        };
+        let mut value = start.clone();
+        for write in &reaching.between {
+            if !self.together(*write, reaching.at, binding, depth) {
+                return None;
+            }
+            let up = match write.kind() {
+                "update_expression" => Lanes::uniform(1, self.text(*write).contains("++")),
+                _ => {
+                    let operator = self.text(write.child_by_field_name("operator")?);
+                    let right = write.child_by_field_name("right")?;
+                    match (operator, self.step_of(binding, *write, right)) {
+                        ("+=" | "-=", _) | ("=", Some(_)) => {
+                            let step = match (operator, self.step_of(binding, *write, right)) {
+                                ("=", Some((op, step))) => {
+                                    let (v, _) = self.expression(step, depth)?;
+                                    if op == "-" { v.negate()? } else { v }
+                                }
+                                ("-=", _) => self.expression(right, depth)?.0.negate()?,
+                                _ => self.expression(right, depth)?.0,
+                            };
+                            let times = Lanes::uniform(1, true);
+                            Lanes::apply(Op::Mul, &step, &times)?
+                        }
+                        _ => {
+                            let uniform = start.is_uniform()
+                                && match operator {
+                                    "=" => self.uniform_but(right, self.text(binding.name), depth),
+                                    _ => self.expression(right, depth)?.0.is_uniform(),
+                                };
+                            if !uniform {
+                                return None;
+                            }
+                            let grows =
+                                matches!(operator, "*=" | "/=" | "<<=" | ">>=" | "%=" | "&=");
+                            value = Lanes::uniform(1, grows && value.is_nonnegative());
+                            continue;
+                        }
+                    }
+                }
+            };
+            value = Lanes::apply(Op::Add, &value, &up)?;
+        }
+        Some((value, ty))
+    }
+
+    /// `i = i + step`: the operator and the step.
+    fn step_of(
+        &self,
+        binding: &Binding<'t>,
+        write: Node<'t>,
+        right: Node<'t>,
+    ) -> Option<(&'a str, Node<'t>)> {
+        let mut right = right;
+        while right.kind() == "parenthesized_expression" {
+            right = right.named_child(0)?;
+        }
+        if write.kind() != "assignment_expression" || right.kind() != "binary_expression" {
+            return None;
+        }
+        let name = self.text(binding.name);
+        let operator = self.text(right.child_by_field_name("operator")?);
+        let (a, b) = (
+            right.child_by_field_name("left")?,
+            right.child_by_field_name("right")?,
+        );
+        match operator {
+            "+" | "-" if self.text(a) == name && !self.names_variable(b, binding) => {
+                Some((operator, b))
+            }
+            "+" if self.text(b) == name && !self.names_variable(a, binding) => Some((operator, a)),
+            _ => None,
+        }
+    }
+
+    /// Whether all lanes that reach `at` have done `write` equally often: no condition that differs between lanes
+    /// stands between them. Lanes that are still in a loop have gone round equally often.
+    fn together(&self, write: Node<'t>, at: Node<'_>, binding: &Binding<'t>, depth: u32) -> bool {
+        let mut node = write;
+        while let Some(parent) = node.parent() {
+            if contains(parent, at) && contains(parent, binding.declaration) {
+                return true;
+            }
+            let condition = match parent.kind() {
+                "if_statement" | "conditional_expression" | "switch_statement" => {
+                    // Both in the same branch is both or none.
+                    if contains(node, at) {
+                        None
+                    } else {
+                        parent.child_by_field_name("condition")
+                    }
+                }
+                "for_statement" | "while_statement" | "do_statement" => {
+                    if contains(parent, at) {
+                        None
+                    } else {
+                        parent.child_by_field_name("condition")
+                    }
+                }
+                "function_definition" | "lambda_expression" => {
+                    return binding.kind == BindingKind::Parameter;
+                }
+                _ => None,
+            };
+            if let Some(condition) = condition {
+                let condition = condition.child_by_field_name("value").unwrap_or(condition);
+                if !contains(condition, node)
+                    && !self
+                        .expression(condition, depth)
+                        .is_some_and(|(v, _)| v.is_uniform())
+                {
+                    return false;
+                }
+            }
+            node = parent;
+        }
+        true
     }
 
     /// The variable of `for (int i = START; ...; i += STEP)`: in one iteration all lanes that still run have gone
@@ -522,20 +776,61 @@ impl<'a, 't> Evaluator<'a, 't> {
     /// The values that the loop variable `binding` takes in its first iterations, at most `limit`; empty when its
     /// start or step is not a known number.
     pub fn iterations(&self, binding: &Binding<'t>, limit: usize) -> Vec<i64> {
+        self.iterations_at(binding, binding.name, limit)
+    }
+
+    /// The values that `binding` has at `at` in the first iterations of the loop that counts with it, at most `limit`;
+    /// empty when its start or step is not a known number. It need not be declared in the head of the loop.
+    pub fn iterations_at(&self, binding: &Binding<'t>, at: Node<'_>, limit: usize) -> Vec<i64> {
         let mut out = Vec::new();
+        let mut late = false;
         let mut run = || -> Option<()> {
-            let statement = loop_statement(binding)?;
-            let [write] = binding.writes[..] else {
-                return None;
+            let (statement, write, start) = if binding.kind == BindingKind::Loop {
+                let [write] = binding.writes[..] else {
+                    return None;
+                };
+                (loop_statement(binding)?, write, binding.init?)
+            } else {
+                let mut around = at.parent();
+                let statement = loop {
+                    let n = around?;
+                    if matches!(
+                        n.kind(),
+                        "for_statement" | "while_statement" | "do_statement"
+                    ) && binding.writes.iter().any(|w| {
+                        contains(n, *w)
+                            && n.child_by_field_name("initializer")
+                                .is_none_or(|i| !contains(i, *w))
+                    }) {
+                        break n;
+                    }
+                    around = n.parent();
+                };
+                let reaching = self.reaching(binding, at)?;
+                let [write] = reaching.between[..] else {
+                    return None;
+                };
+                if !contains(statement, write) {
+                    return None;
+                }
+                late = write.end_byte() <= at.start_byte()
+                    && statement
+                        .child_by_field_name("body")
+                        .is_some_and(|b| contains(b, write));
+                (statement, write, reaching.start?)
             };
-            let condition = statement.child_by_field_name("condition");
-            let mut value = self.constant(binding.init?)?;
+            let condition = statement
+                .child_by_field_name("condition")
+                .map(|c| c.child_by_field_name("value").unwrap_or(c));
+            let mut value = self.constant(start)?;
             while out.len() < limit {
                 self.pin(binding, Some(value));
                 if condition.and_then(|c| self.constant(c)) == Some(0) {
                     break;
                 }
-                out.push(value);
+                if !late {
+                    out.push(value);
+                }
                 value = match self.text(write.child_by_field_name("operator")?) {
                     "++" => value + 1,
                     "--" => value - 1,
@@ -545,6 +840,9 @@ impl<'a, 't> Evaluator<'a, 't> {
                         op.apply(value, self.constant(write.child_by_field_name("right")?)?)?
                     }
                 };
+                if late {
+                    out.push(value);
+                }
             }
             Some(())
         };
@@ -567,27 +865,35 @@ fn contains(outer: Node<'_>, inner: Node<'_>) -> bool {
     outer.start_byte() <= inner.start_byte() && inner.end_byte() <= outer.end_byte()
 }
 
-/// The right side of `name = ...;` when that plain assignment stands in the block of the declaration, before the use.
-fn single_definition<'t>(
-    source: &str,
-    binding: &Binding<'t>,
-    write: Node<'t>,
-    at: Node<'_>,
-) -> Option<Node<'t>> {
-    if write.kind() != "assignment_expression" || write.end_byte() > at.start_byte() {
-        return None;
+/// Where a plain assignment is over for sure: the block that it is a statement of, or the `for` whose head it is in.
+fn dominated(write: Node<'_>) -> Option<Node<'_>> {
+    let mut node = write;
+    loop {
+        let parent = node.parent()?;
+        match parent.kind() {
+            "expression_statement" | "comma_expression" | "init_statement" => node = parent,
+            "compound_statement" => return Some(parent),
+            "for_statement" => {
+                return parent
+                    .child_by_field_name("initializer")
+                    .is_some_and(|i| contains(i, write))
+                    .then_some(parent);
+            }
+            // `a = b = 0` defines both.
+            "assignment_expression" => node = parent,
+            _ => return None,
+        }
     }
-    let operator = write.child_by_field_name("operator")?;
-    if source.get(operator.byte_range())? != "=" {
-        return None;
+}
+
+impl Reaching<'_, '_> {
+    /// What tells the values of one variable at different places apart.
+    fn key(&self) -> usize {
+        self.between
+            .iter()
+            .fold(self.id, |k, w| k.wrapping_mul(31).wrapping_add(w.id()))
+            .max(1)
     }
-    let statement = write
-        .parent()
-        .filter(|p| p.kind() == "expression_statement")?;
-    let block = statement.parent()?;
-    (Some(block.id()) == binding.declaration.parent().map(|p| p.id()))
-        .then(|| write.child_by_field_name("right"))
-        .flatten()
 }
 
 fn binary(op: Op, a: Option<Typed>, b: Option<Typed>) -> Option<Typed> {
