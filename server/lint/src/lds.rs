@@ -1652,3 +1652,157 @@ fn leaves(node: Node<'_>) -> bool {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::document;
+
+    /// Each access as `text: ways` or `text: why not`, `up to` before the ways when they depend on a loop.
+    fn judged(source: &str) -> Vec<String> {
+        lds_accesses(&document(source, "gfx906"))
+            .into_iter()
+            .map(|a| {
+                let text = &source[a.range];
+                match a.degree {
+                    Ok(d) if d.some_iterations => format!("{text}: up to {}", d.ways),
+                    Ok(d) => format!("{text}: {}", d.ways),
+                    Err(why) => format!("{text}: {why:?}"),
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn tree_reductions() {
+        let found = judged(
+            "
+__global__ void k(float* x, int n) {
+  __shared__ float s[256];
+  int tid = threadIdx.x;
+  s[tid] = x[tid];
+  for (int i = blockDim.x / 2; i > 0; i >>= 1) {
+    if (tid < i) s[tid] += s[tid + i];
+    __syncthreads();
+  }
+  for (unsigned i = 1; i < blockDim.x; i *= 2) {
+    int at = 2 * i * tid;
+    if (at < blockDim.x) x[0] = s[at + i - 1];
+    __syncthreads();
+  }
+  int step = 128;
+  while (step != 0) {
+    if (tid < step) x[1] = s[tid * 2 * step];
+    step /= 2;
+  }
+  if (tid == 0) x[0] = s[0];
+}
+void go(float* x) { k<<<1, 256>>>(x, 3); }
+",
+        );
+        assert_eq!(
+            found,
+            [
+                "s[tid]: 1",
+                "s[tid]: 1",
+                "s[tid + i]: 1",
+                "s[at + i - 1]: up to 16",
+                "s[tid * 2 * step]: up to 32",
+                "s[0]: 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn pointers_casts_and_carve_outs() {
+        let found = judged(
+            "
+__device__ void put(float* row, int at, float v) { row[at * 2] = v; }
+__global__ void k(float* x, int n) {
+  extern __shared__ char raw[];
+  float* a = (float*)raw;
+  float4* v = reinterpret_cast<float4*>(a + 4 * n);
+  float (&one)[64] = *(float (*)[64])raw;
+  int tid = threadIdx.x;
+  a[tid * 4] = x[tid];
+  v[tid] = make_float4(0, 0, 0, 0);
+  x[1] = v[tid].x;
+  put(a + 64, tid, 1.0f);
+  a += 64;
+  *(a + tid) = 2;
+  atomicAdd(&a[tid * 32], 1.0f);
+  x[2] = a[n];
+}
+void go(float* x) { k<<<1, 64, 4096>>>(x, 3); }
+",
+        );
+        for want in [
+            "row[at * 2]: 2",
+            "a[tid * 4]: 4",
+            "v[tid]: 1",
+            "v[tid].x: 4",
+            "*(a + tid): 1",
+            "a[tid * 32]: 32",
+            "a[n]: 1",
+        ] {
+            assert!(
+                found.iter().any(|f| f == want),
+                "{want} is not in {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_filled_tile_tells_the_shape_of_the_workgroup() {
+        let found = judged(
+            "
+__global__ void k(const float* x, float* y) {
+  __shared__ float s[32][32];
+  s[threadIdx.y][threadIdx.x] = x[threadIdx.x];
+  y[0] = s[threadIdx.x][threadIdx.y];
+}
+__global__ void open(const float* x, float* y) {
+  __shared__ float s[4096];
+  y[0] = s[threadIdx.y * 64 + threadIdx.x * 32];
+  y[1] = s[blockDim.x * threadIdx.y + threadIdx.x];
+}
+",
+        );
+        assert_eq!(
+            found,
+            [
+                "s[threadIdx.y][threadIdx.x]: 1",
+                "s[threadIdx.x][threadIdx.y]: 32",
+                "s[threadIdx.y * 64 + threadIdx.x * 32]: Shape",
+                "s[blockDim.x * threadIdx.y + threadIdx.x]: 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_judged() {
+        let found = judged(
+            "
+__global__ void k(const int* x, int* y, int n) {
+  __shared__ int s[1024];
+  int tid = threadIdx.x, at = tid;
+  if (x[tid] > n) at += 7;
+  y[0] = s[x[tid]];
+  y[1] = s[at];
+  if (tid == x[1]) y[2] = s[tid * 32];
+  if (tid == x[1]) y[3] = s[tid];
+}
+void go(int* x) { k<<<1, 64>>>(x, x, 3); }
+",
+        );
+        assert_eq!(
+            found,
+            [
+                "s[x[tid]]: Index",
+                "s[at]: Index",
+                "s[tid * 32]: Lanes",
+                "s[tid]: 1"
+            ]
+        );
+    }
+}

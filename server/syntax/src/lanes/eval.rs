@@ -700,6 +700,9 @@ impl<'a, 't> Evaluator<'a, 't> {
                 }
                 _ => None,
             };
+            if is_loop(parent) && !self.rounds_together(parent, at, depth) {
+                return false;
+            }
             if let Some(condition) = condition {
                 let condition = condition.child_by_field_name("value").unwrap_or(condition);
                 if !contains(condition, node)
@@ -713,6 +716,41 @@ impl<'a, 't> Evaluator<'a, 't> {
             node = parent;
         }
         true
+    }
+
+    /// Whether no lane leaves a round of the loop, or the loop before `at`, without the others.
+    fn rounds_together(&self, around: Node<'t>, at: Node<'_>, depth: u32) -> bool {
+        let inside = contains(around, at);
+        around
+            .descendants()
+            .filter(|n| {
+                n.kind() == "continue_statement" || n.kind() == "break_statement" && !inside
+            })
+            .all(|way_out| {
+                let mut node = way_out;
+                while let Some(parent) = node.parent() {
+                    if parent.id() == around.id() {
+                        break;
+                    }
+                    // It belongs to an inner loop or switch.
+                    if is_loop(parent) || parent.kind() == "switch_statement" {
+                        return true;
+                    }
+                    if parent.kind() == "if_statement" {
+                        let condition = parent
+                            .child_by_field_name("condition")
+                            .map(|c| c.child_by_field_name("value").unwrap_or(c));
+                        if !condition
+                            .and_then(|c| self.expression(c, depth))
+                            .is_some_and(|(v, _)| v.is_uniform())
+                        {
+                            return false;
+                        }
+                    }
+                    node = parent;
+                }
+                true
+            })
     }
 
     /// The variable of `for (int i = START; ...; i += STEP)`: in one iteration all lanes that still run have gone
@@ -859,6 +897,13 @@ fn loop_statement<'t>(binding: &Binding<'t>) -> Option<Node<'t>> {
         node = node.parent()?;
     }
     Some(node)
+}
+
+fn is_loop(node: Node<'_>) -> bool {
+    matches!(
+        node.kind(),
+        "for_statement" | "while_statement" | "do_statement" | "for_range_loop"
+    )
 }
 
 fn contains(outer: Node<'_>, inner: Node<'_>) -> bool {

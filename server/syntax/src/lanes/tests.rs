@@ -309,3 +309,66 @@ fn template_parameters_are_pinned() {
         Some(sixteen)
     );
 }
+
+#[test]
+fn variables_that_are_written_again() {
+    // The lane parts of `use(x)`, lane 0 taken away; nothing when they are not known.
+    let lanes = |body: &str| {
+        let source = format!("void k(int n, int* data) {{ int t = threadIdx.x; {body} }}");
+        let tree = parse(&source);
+        let function = tree.root().named_child(0).expect("a function");
+        let bindings = Bindings::of(&source, function);
+        let eval = Evaluator::new(&source, &NoNames, &bindings, Geometry::Wide, true);
+        let call = function
+            .descendants()
+            .find(|n| n.kind() == "call_expression" && source[n.byte_range()].starts_with("use("))
+            .expect("a use");
+        let argument = call
+            .child_by_field_name("arguments")
+            .and_then(|a| a.named_child(0))
+            .expect("an argument");
+        let value = eval.eval(argument)?;
+        let first = value.lanes()[0];
+        Some(value.lanes().map(|v| v - first)[..3].to_vec())
+    };
+    let together = Some(vec![0, 1, 2]);
+    assert_eq!(lanes("int x; x = t; use(x);"), together);
+    assert_eq!(lanes("int x = 0; x = t; use(x);"), together);
+    assert_eq!(lanes("int x = t; x += n; use(x);"), together);
+    assert_eq!(lanes("int x = t; while (n) { use(x); x += 4; }"), together);
+    assert_eq!(
+        lanes("int x = t; while (n) { x = x + n; } use(x);"),
+        together
+    );
+    assert_eq!(lanes("int x = t; if (n) x++; use(x);"), together);
+    assert_eq!(
+        lanes("int x; for (x = t; x < n; x += 64) use(x);"),
+        together
+    );
+    assert_eq!(
+        lanes("int x = t; if (data[t]) { x = 2 * t; use(x); }"),
+        Some(vec![0, 2, 4])
+    );
+    // Lanes that have gone round more often than others, or moved alone.
+    assert_eq!(
+        lanes("int x = t; while (data[x]) { x += 4; } use(x);"),
+        None
+    );
+    assert_eq!(lanes("int x = t; if (data[t]) x += 4; use(x);"), None);
+    assert_eq!(lanes("int x = t; if (n) x = 2 * t; use(x);"), None);
+    assert_eq!(lanes("int x = t; while (n) { use(x); x = 2 * x; }"), None);
+    assert_eq!(lanes("int x = t; x += data[t]; use(x);"), None);
+    assert_eq!(
+        lanes("int x = t; while (n) { if (data[t]) continue; x += 4; use(x); }"),
+        None
+    );
+    assert_eq!(
+        lanes("int x = t; while (n) { if (data[t]) break; x += 4; } use(x);"),
+        None
+    );
+    assert_eq!(
+        lanes("int x = t; while (n) { if (data[t]) break; x += 4; use(x); }"),
+        together
+    );
+    assert_eq!(lanes("int x = t; f(&x); use(x);"), None);
+}
