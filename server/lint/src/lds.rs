@@ -1085,6 +1085,12 @@ impl<'a, 't> Analysis<'a, 't> {
             if spot.pointer || !spot.dims.is_empty() {
                 return;
             }
+            // The place is what is reported, not its address.
+            if at.kind() == "pointer_expression"
+                && let Some(place) = at.child_by_field_name("argument")
+            {
+                at = place;
+            }
         } else {
             match parent.kind() {
                 "assignment_expression" if parent.child_by_field_name("left") == Some(at) => {
@@ -1706,7 +1712,7 @@ void go(float* x) { k<<<1, 256>>>(x, 3); }
                 "s[tid]: 1",
                 "s[tid]: 1",
                 "s[tid + i]: 1",
-                "s[at + i - 1]: up to 16",
+                "s[at + i - 1]: up to 8",
                 "s[tid * 2 * step]: up to 32",
                 "s[0]: 1",
             ]
