@@ -121,8 +121,8 @@ pub(crate) struct Padding {
 }
 
 /// Iterations tried of one loop, and of all together.
-const ITERATIONS: usize = 64;
-const COMBINED: usize = 512;
+const ITERATIONS: usize = 16;
+const COMBINED: usize = 64;
 /// Calls followed from a kernel, one in the other.
 const DEPTH: usize = 4;
 /// Functions entered for one kernel and wavefront.
@@ -1036,6 +1036,9 @@ impl<'a, 't> Analysis<'a, 't> {
         let Some(mut spot) = self.named(frame, root, 0) else {
             return;
         };
+        if self.pad.is_some_and(|p| p.array != spot.array) {
+            return;
+        }
         let mut at = root;
         loop {
             let Some(parent) = at.parent() else { return };
@@ -1161,15 +1164,15 @@ impl<'a, 't> Analysis<'a, 't> {
             _ => &[LdsAccess::Read],
         };
         let once = |spot: &Spot| self.cost(frame, spot.offset.as_ref(), element, node, sides);
+        let why;
         match once(spot) {
             Ok(None) => return (Err(Unknown::Lanes), true),
             Ok(Some((cost, access))) => {
                 return (Ok(degree(cost, access, false, frame.flat)), false);
             }
-            Err(why) if why == Unknown::Element => return (Err(why), false),
-            Err(_) => {}
+            Err(Unknown::Element) => return (Err(Unknown::Element), false),
+            Err(found) => why = found,
         }
-        let why = once(spot).err().unwrap_or(Unknown::Index);
         // The answer depends on loop variables: go through their iterations.
         let loops = self.loops(frame, node);
         if loops.is_empty() || loops.len() > 3 {
