@@ -1164,15 +1164,14 @@ impl<'a, 't> Analysis<'a, 't> {
             _ => &[LdsAccess::Read],
         };
         let once = |spot: &Spot| self.cost(frame, spot.offset.as_ref(), element, node, sides);
-        let why;
-        match once(spot) {
+        let why = match once(spot) {
             Ok(None) => return (Err(Unknown::Lanes), true),
             Ok(Some((cost, access))) => {
                 return (Ok(degree(cost, access, false, frame.flat)), false);
             }
             Err(Unknown::Element) => return (Err(Unknown::Element), false),
-            Err(found) => why = found,
-        }
+            Err(found) => found,
+        };
         // The answer depends on loop variables: go through their iterations.
         let loops = self.loops(frame, node);
         if loops.is_empty() || loops.len() > 3 {
