@@ -7,7 +7,7 @@
 //! line table), the worst degree that any wavefront met there in the run, with the degree of the analyser's access at
 //! that place. Where the compiler merged two accesses into one instruction (`ds_read2`, or a wider access), the place is
 //! the one that the instruction is charged to; the two halves of a `read2` are costed by themselves, as two accesses.
-//! A kernel whose launch stands in another file is given the workgroup that the run used.
+//! Kernels are judged for the workgroups and template arguments that the run used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use hipsmith_headers::Headers;
 use hipsmith_lint::{Launched, LdsUse, lds_accesses_of};
 use hipsmith_process::{Cancel, Job};
 use hipsmith_profile::simulated::RunReport;
-use hipsmith_syntax::{Document, Options};
+use hipsmith_syntax::{Document, Options, lex};
 
 /// A program of HeCBench and small arguments for it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -271,19 +271,7 @@ struct Measured {
 
 fn compare(report: &RunReport, folder: &Path, list: bool) -> Tally {
     let mut files: BTreeMap<String, BTreeMap<(u32, u32), Measured>> = BTreeMap::new();
-    let mut launched: Vec<Launched> = Vec::new();
     for kernel in &report.kernels {
-        let head = kernel.display.split(['(', '<']).next().unwrap_or("");
-        let name = head.rsplit([' ', ':']).next().unwrap_or("").to_owned();
-        for shape in &kernel.shapes {
-            let one = Launched {
-                kernel: name.clone(),
-                block: shape.block,
-            };
-            if !launched.contains(&one) {
-                launched.push(one);
-            }
-        }
         for one in &kernel.lds {
             let Some(file) = &one.file else { continue };
             if one.line == 0 {
@@ -314,6 +302,7 @@ fn compare(report: &RunReport, folder: &Path, list: bool) -> Tally {
         let text = String::from_utf8_lossy(&text).into_owned();
         let options = headers.options(Path::new(&file));
         let document = Document::with_options(text.clone(), 0, options);
+        let launched = launched(&document, report);
         let uses = lds_accesses_of(&document, &launched);
         let starts: Vec<usize> = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(i, _)| i + 1))
@@ -357,6 +346,75 @@ fn compare(report: &RunReport, folder: &Path, list: bool) -> Tally {
         }
     }
     tally
+}
+
+/// The run's launches of the kernels in `document`, their template parameters bound as their names say.
+fn launched(document: &Document, report: &RunReport) -> Vec<Launched> {
+    let mut out = Vec::new();
+    for kernel in &report.kernels {
+        let Some((name, args, params)) = signature(&kernel.display) else {
+            continue;
+        };
+        let model = document.model();
+        let bound = model
+            .find_instance(&name, &args, &params)
+            .map(|(_, bound)| bound)
+            .unwrap_or_default();
+        let short = name.rsplit("::").next().unwrap_or(&name).to_owned();
+        for shape in &kernel.shapes {
+            let one = Launched {
+                kernel: short.clone(),
+                block: shape.block,
+                bound: bound.clone(),
+            };
+            if !out.contains(&one) {
+                out.push(one);
+            }
+        }
+    }
+    out
+}
+
+/// The kernel's qualified name, its template arguments and its parameter types from a demangled signature.
+fn signature(demangled: &str) -> Option<(String, Vec<String>, Vec<String>)> {
+    let mut depth = 0i32;
+    let mut open = None;
+    let mut end = demangled.len();
+    for (i, c) in demangled.char_indices() {
+        match c {
+            '<' => {
+                if depth == 0 {
+                    open = Some(i);
+                }
+                depth += 1;
+            }
+            '>' => depth -= 1,
+            '(' if depth == 0 && !demangled.get(i..)?.starts_with("(anonymous") => {
+                end = i;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let split = |text: &str| -> Vec<String> {
+        lex::split_arguments(text, 0..text.len())
+            .into_iter()
+            .map(|r| text[r].to_owned())
+            .collect()
+    };
+    let head = demangled.get(..end)?;
+    let (name, args) = match open.filter(|o| *o < end && head.ends_with('>')) {
+        Some(open) => (
+            head.get(..open)?,
+            split(head.get(open + 1..head.len() - 1)?),
+        ),
+        None => (head, Vec::new()),
+    };
+    let params = demangled
+        .get(end + 1..demangled.len().saturating_sub(1))
+        .map(split)
+        .unwrap_or_default();
+    Some((name.rsplit(' ').next()?.to_owned(), args, params))
 }
 
 /// The analyser's access at a place of the line table. A read is charged to the start of its expression, a write to its

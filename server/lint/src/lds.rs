@@ -85,6 +85,8 @@ pub struct Launched {
     pub kernel: String,
     /// Threads in x, y and z.
     pub block: [u32; 3],
+    /// What its template parameters are.
+    pub bound: Vec<(String, Bound)>,
 }
 
 /// All accesses to LDS in `document`, in text order.
@@ -92,7 +94,7 @@ pub fn lds_accesses(document: &Document) -> Vec<LdsUse> {
     lds_accesses_of(document, &[])
 }
 
-/// As [`lds_accesses`], for kernels whose launch the text does not show or whose launch leaves the shape open.
+/// As [`lds_accesses`], with the launches that a run made instead of those that the text shows.
 pub fn lds_accesses_of(document: &Document, launched: &[Launched]) -> Vec<LdsUse> {
     let mut out = Vec::new();
     context::with(document, &crate::Config::default(), |cx| {
@@ -127,6 +129,8 @@ const COMBINED: usize = 64;
 const DEPTH: usize = 4;
 /// Functions entered for one kernel and wavefront.
 const ENTERED: usize = 64;
+/// Launches looked at for one kernel.
+const SETTINGS: usize = 16;
 /// Kernels looked at for one function.
 const KERNELS: usize = 8;
 /// Shapes tried when none is known.
@@ -325,15 +329,19 @@ impl<'a, 't> Analysis<'a, 't> {
         let mut settings = cx.settings(index);
         let given: Vec<&Launched> = launched.iter().filter(|l| l.kernel == f.name).collect();
         if !given.is_empty() {
-            let open: Vec<Setting> = settings.extract_if(.., |s| s.shape.is_none()).collect();
-            for s in open {
-                settings.extend(given.iter().map(|l| Setting {
+            // What was really launched says more than what the text shows.
+            settings.clear();
+            for l in given {
+                let one = Setting {
                     shape: Some(l.block),
-                    bound: s.bound.clone(),
-                }));
+                    bound: l.bound.clone(),
+                };
+                if !settings.contains(&one) {
+                    settings.push(one);
+                }
             }
         }
-        settings.truncate(8);
+        settings.truncate(SETTINGS);
         for setting in &settings {
             self.setting(index, f, setting);
         }
