@@ -54,6 +54,11 @@ function settings(): Record<string, unknown> {
   return {
     target: config.get("target"),
     diagnostics: { run: config.get("diagnostics.run") },
+    inlayHints: {
+      enable: config.get("inlayHints.enable"),
+      ldsBytes: config.get("inlayHints.ldsBytes"),
+      occupancy: config.get("inlayHints.occupancy"),
+    },
     optimize: { rounds: config.get("optimize.rounds"), program: config.get("optimize.program") },
     trusted: vscode.workspace.isTrusted,
   };

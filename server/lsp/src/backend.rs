@@ -86,6 +86,9 @@ impl LanguageServer for Backend {
     async fn did_change_configuration(&self, params: lsp::DidChangeConfigurationParams) {
         self.post(Event::Settings(params.settings));
     }
+    async fn did_change_watched_files(&self, params: lsp::DidChangeWatchedFilesParams) {
+        self.post(Event::FilesChanged(params));
+    }
     async fn hover(&self, params: lsp::HoverParams) -> Result<Option<lsp::Hover>> {
         self.ask(|reply| Event::Hover(params, reply)).await
     }
@@ -97,6 +100,18 @@ impl LanguageServer for Backend {
     }
     async fn code_lens(&self, params: lsp::CodeLensParams) -> Result<Option<Vec<lsp::CodeLens>>> {
         self.ask(|reply| Event::CodeLens(params, reply)).await
+    }
+    async fn document_symbol(
+        &self,
+        params: lsp::DocumentSymbolParams,
+    ) -> Result<Option<lsp::DocumentSymbolResponse>> {
+        self.ask(|reply| Event::DocumentSymbol(params, reply)).await
+    }
+    async fn inlay_hint(
+        &self,
+        params: lsp::InlayHintParams,
+    ) -> Result<Option<Vec<lsp::InlayHint>>> {
+        self.ask(|reply| Event::InlayHint(params, reply)).await
     }
     async fn execute_command(&self, params: lsp::ExecuteCommandParams) -> Result<Option<Value>> {
         self.ask(|reply| Event::Command(params, reply)).await

@@ -33,6 +33,8 @@ pub enum Event {
     Closed(lsp::DidCloseTextDocumentParams),
     /// Settings came, pushed by the client or fetched from it.
     Settings(Value),
+    /// Files of the projects have changed on disk.
+    FilesChanged(lsp::DidChangeWatchedFilesParams),
     /// The person pressed the cancel button of a progress display.
     ProgressCancelled(lsp::ProgressToken),
     /// Hover was asked for.
@@ -44,6 +46,13 @@ pub enum Event {
     ),
     /// Code lenses were asked for.
     CodeLens(lsp::CodeLensParams, Reply<Option<Vec<lsp::CodeLens>>>),
+    /// Document symbols were asked for.
+    DocumentSymbol(
+        lsp::DocumentSymbolParams,
+        Reply<Option<lsp::DocumentSymbolResponse>>,
+    ),
+    /// Inlay hints were asked for.
+    InlayHint(lsp::InlayHintParams, Reply<Option<Vec<lsp::InlayHint>>>),
     /// A command was run.
     Command(lsp::ExecuteCommandParams, Reply<Option<Value>>),
     /// The list of jobs was asked for.

@@ -11,11 +11,14 @@
 //! | `exit`, end of input, death of the client | `exit_watch.rs` |
 //! | `textDocument/didOpen`, `didChange`, `didSave`, `didClose` | `notifications/documents.rs` |
 //! | `workspace/didChangeConfiguration` | `notifications/configuration.rs` |
+//! | `workspace/didChangeWatchedFiles` | `notifications/watched_files.rs` |
 //! | `window/workDoneProgress/cancel` | `notifications/progress_cancel.rs` |
 //! | `textDocument/publishDiagnostics` (ours) | `diagnostics.rs` |
 //! | `textDocument/hover` | `requests/hover.rs` |
 //! | `textDocument/codeAction` | `requests/code_action.rs` |
 //! | `textDocument/codeLens` | `requests/code_lens.rs` |
+//! | `textDocument/documentSymbol` | `requests/document_symbol.rs` |
+//! | `textDocument/inlayHint` | `requests/inlay_hint.rs` |
 //! | `workspace/executeCommand` | `requests/execute_command.rs` |
 //! | `hipsmith/jobs`, `hipsmith/jobResult`, `hipsmith/jobStatus` (ours) | `requests/jobs.rs`, `jobs.rs` |
 
@@ -24,6 +27,7 @@ mod convert;
 mod diagnostics;
 mod event;
 mod exit_watch;
+mod figures;
 mod frames;
 mod jobs;
 mod main_loop;

@@ -62,12 +62,16 @@ impl Loop {
             Event::Initialize(params, reply) => {
                 let _ = reply.send(Ok(self.initialize(&params)));
             }
-            Event::Initialized => notifications::configuration::fetch(self),
+            Event::Initialized => {
+                notifications::configuration::fetch(self);
+                notifications::watched_files::watch(self);
+            }
             Event::Opened(params) => notifications::documents::opened(self, params),
             Event::Changed(params) => notifications::documents::changed(self, params),
             Event::Saved(params) => notifications::documents::saved(self, &params),
             Event::Closed(params) => notifications::documents::closed(self, &params),
             Event::Settings(value) => notifications::configuration::changed(self, &value),
+            Event::FilesChanged(params) => notifications::watched_files::changed(self, &params),
             Event::ProgressCancelled(token) => {
                 notifications::progress_cancel::cancelled(self, &token);
             }
@@ -86,6 +90,16 @@ impl Loop {
             Event::CodeLens(params, reply) => {
                 self.answer(&params.text_document.uri, reply, None, |s| {
                     Some(requests::code_lens::code_lenses(s))
+                });
+            }
+            Event::DocumentSymbol(params, reply) => {
+                self.answer(&params.text_document.uri, reply, None, |s| {
+                    Some(requests::document_symbol::document_symbols(s))
+                });
+            }
+            Event::InlayHint(params, reply) => {
+                self.answer(&params.text_document.uri, reply, None, move |s| {
+                    Some(requests::inlay_hint::inlay_hints(s, params.range))
                 });
             }
             Event::Command(params, reply) => {
@@ -254,6 +268,14 @@ impl Loop {
         if self.session.client.lens_refresh {
             self.outbox
                 .request::<lsp::CodeLensRefreshRequest>((), |_| {});
+        }
+    }
+
+    /// Inlay hints show more than the text, which the client knows has changed: have them asked for again.
+    pub fn refresh_hints(&self) {
+        if self.session.client.hint_refresh {
+            self.outbox
+                .request::<lsp::InlayHintRefreshRequest>((), |_| {});
         }
     }
 

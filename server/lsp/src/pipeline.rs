@@ -167,6 +167,7 @@ pub fn read_ended(
     open.is_hip = is_hip;
     if !Arc::ptr_eq(&open.project, &project) {
         open.wants_check = true;
+        open.wants_compilation = true;
         open.project = project;
     }
     reread_users(this, uri);
@@ -190,6 +191,9 @@ fn reread_users(this: &mut Loop, uri: &lsp::Uri) {
             open.wants_check = true;
             users.push(other.clone());
         }
+    }
+    if !users.is_empty() {
+        this.refresh_hints();
     }
     for user in users {
         read(this, &user);
@@ -355,6 +359,7 @@ pub fn compile_ended(this: &mut Loop, uri: &lsp::Uri, instance: u64, resources: 
     {
         open.compiling = None;
         open.resources = Some(resources);
+        this.refresh_hints();
     }
 }
 

@@ -26,6 +26,12 @@ pub struct Client {
     pub configuration: bool,
     /// It asks again for lenses when told to.
     pub lens_refresh: bool,
+    /// It asks again for inlay hints when told to.
+    pub hint_refresh: bool,
+    /// It shows document symbols inside one another.
+    pub nested_symbols: bool,
+    /// It watches the files that it is asked to.
+    pub watches: bool,
     /// It opens documents for us.
     pub show_document: bool,
     /// It can label edits, and ask for confirmation.
@@ -41,6 +47,9 @@ impl Default for Client {
             progress: false,
             configuration: false,
             lens_refresh: false,
+            hint_refresh: false,
+            nested_symbols: false,
+            watches: false,
             show_document: false,
             annotations: false,
             preview: false,
@@ -66,6 +75,9 @@ impl Client {
             progress: yes("/window/workDoneProgress"),
             configuration: yes("/workspace/configuration"),
             lens_refresh: yes("/workspace/codeLens/refreshSupport"),
+            hint_refresh: yes("/workspace/inlayHint/refreshSupport"),
+            nested_symbols: yes("/textDocument/documentSymbol/hierarchicalDocumentSymbolSupport"),
+            watches: yes("/workspace/didChangeWatchedFiles/dynamicRegistration"),
             show_document: yes("/window/showDocument/support"),
             annotations: capabilities
                 .pointer("/workspace/workspaceEdit/changeAnnotationSupport")

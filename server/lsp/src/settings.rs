@@ -10,6 +10,56 @@ pub enum Run {
     OnSave,
 }
 
+/// Which inlay hints are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// None at all when false.
+    pub enable: bool,
+    /// Bytes of LDS arrays.
+    pub lds_bytes: bool,
+    /// LDS and occupancy of kernels.
+    pub occupancy: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self {
+            enable: true,
+            lds_bytes: true,
+            occupancy: true,
+        }
+    }
+}
+
+impl Hints {
+    /// Names in the settings, as [`Hints::switch`] takes them.
+    const SWITCHES: [&str; 3] = ["enable", "ldsBytes", "occupancy"];
+
+    fn switch(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "enable" => Some(&mut self.enable),
+            "ldsBytes" => Some(&mut self.lds_bytes),
+            "occupancy" => Some(&mut self.occupancy),
+            _ => None,
+        }
+    }
+
+    fn merge(&mut self, value: &Value, problems: &mut Vec<String>) {
+        let Some(table) = value.as_object() else {
+            problems.push("inlayHints must be an object".to_owned());
+            return;
+        };
+        for (name, value) in table.iter().filter(|(_, value)| !value.is_null()) {
+            if let Some(switch) = self.switch(name) {
+                match value.as_bool() {
+                    Some(value) => *switch = value,
+                    None => problems.push(format!("inlayHints.{name} must be true or false")),
+                }
+            }
+        }
+    }
+}
+
 /// The settings in force.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -17,6 +67,7 @@ pub struct Settings {
     /// Whether somebody chose it.
     pub target_given: bool,
     pub run: Run,
+    pub hints: Hints,
     /// Rounds a job may use.
     pub rounds: u32,
     /// The program whose run gives the subject; `None`: the file's own.
@@ -31,6 +82,7 @@ impl Default for Settings {
             target: hipsmith_target::default_target(),
             target_given: false,
             run: Run::OnType,
+            hints: Hints::default(),
             rounds: 8,
             program: None,
             trusted: false,
@@ -77,6 +129,7 @@ impl Settings {
                     Value::String(run) if run == "onSave" => self.run = Run::OnSave,
                     _ => problems.push("diagnostics.run must be onType or onSave".to_owned()),
                 },
+                "inlayHints" => self.hints.merge(value, &mut problems),
                 "optimize" => self.merge_optimize(value, &mut problems),
                 // The editor's own affairs, sent along with the rest.
                 "server" | "trace" => {}
@@ -84,6 +137,7 @@ impl Settings {
             }
             let inner: &[&str] = match key.as_str() {
                 "diagnostics" => &["run"],
+                "inlayHints" => &Hints::SWITCHES,
                 "optimize" => &["rounds", "program"],
                 _ => continue,
             };
@@ -158,11 +212,25 @@ mod tests {
             "colour": 1,
             "optimize": {"rounds": 0, "speed": 9},
             "diagnostics": "onType",
+            "inlayHints": {"enable": "no", "colour": true},
             "trusted": "yes",
         }));
-        assert_eq!(problems.len(), 6, "{problems:?}");
+        assert_eq!(problems.len(), 8, "{problems:?}");
+        assert_eq!(settings.hints, Hints::default());
         assert_eq!(settings.target.name, hipsmith_target::default_target().name);
         assert!(!settings.trusted);
+    }
+
+    #[test]
+    fn each_kind_of_hint_has_its_switch() {
+        for name in Hints::SWITCHES {
+            let mut settings = Settings::default();
+            let off = json!({ "inlayHints": { name: false } });
+            assert_eq!(settings.merge(&off), Vec::<String>::new());
+            let mut expected = Hints::default();
+            *expected.switch(name).unwrap() = false;
+            assert_eq!(settings.hints, expected);
+        }
     }
 
     #[test]

@@ -438,6 +438,13 @@ impl Model {
     pub fn includes(&self) -> &[(String, bool)] {
         &self.pre.includes
     }
+    /// `struct`, `class` and `union` with a body: the name, with the arguments of a specialization, and the bytes from
+    /// `struct` to the closing brace.
+    pub fn classes(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        self.classes
+            .iter()
+            .map(|class| (class.name.as_str(), class.range.clone()))
+    }
     /// The variable or parameter called `name` that is visible at the byte `offset`.
     pub fn variable_at(&self, name: &str, offset: usize) -> Option<&Variable> {
         let last = name.rsplit("::").next().unwrap_or(name);

@@ -27,8 +27,12 @@ pub fn changed(this: &mut Loop, value: &Value) {
     }
     let now_trusted = this.session.settings.trusted && !before.trusted;
     let settings = &this.session.settings;
+    let hints = before.hints != settings.hints;
     let retarget = (before.target.name != settings.target.name)
         || before.target_given != settings.target_given;
+    if hints {
+        this.refresh_hints();
+    }
     if !retarget && !now_trusted {
         return;
     }
@@ -48,6 +52,9 @@ pub fn changed(this: &mut Loop, value: &Value) {
         }
         pipeline::read(this, &uri);
         pipeline::proceed(this, &uri);
+    }
+    if retarget && !hints {
+        this.refresh_hints();
     }
 }
 

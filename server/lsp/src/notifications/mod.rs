@@ -3,3 +3,4 @@
 pub mod configuration;
 pub mod documents;
 pub mod progress_cancel;
+pub mod watched_files;

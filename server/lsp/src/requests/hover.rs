@@ -38,13 +38,7 @@ pub fn hover(snapshot: &Snapshot, at: lsp::Position) -> Option<lsp::Hover> {
         if covers(&finding.range)
             && let Some(rule) = hipsmith_lint::rule(finding.rule)
         {
-            parts.push(format!(
-                "**{}** ({}): {}\n\n`hipsmith explain {}` has the whole page.",
-                rule.id,
-                rule.family.title(),
-                rule.summary,
-                rule.id
-            ));
+            parts.push(rule_text(rule));
         }
     }
     (!parts.is_empty()).then(|| lsp::Hover {
@@ -55,6 +49,32 @@ pub fn hover(snapshot: &Snapshot, at: lsp::Position) -> Option<lsp::Hover> {
         .into(),
         range,
     })
+}
+
+/// What the rule says, why that matters on this hardware, and where the rest stands.
+fn rule_text(rule: &hipsmith_lint::Rule) -> String {
+    let mut text = format!(
+        "**{}** ({}): {}",
+        rule.id,
+        rule.family.title(),
+        rule.summary
+    );
+    if let Some(why) = section(rule.docs, "Why it matters on 64 lanes") {
+        let _ = write!(text, "\n\n**Why on this hardware:** {why}");
+    }
+    let _ = write!(
+        text,
+        "\n\n`hipsmith explain {}` has the whole page.",
+        rule.id
+    );
+    text
+}
+
+/// The text under a heading of a rule's page.
+fn section<'a>(page: &'a str, heading: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("## {heading}\n"))?;
+    let text = rest.split("\n## ").next()?.trim();
+    (!text.is_empty()).then_some(text)
 }
 
 fn kernel_text(snapshot: &Snapshot, model: &Model, index: usize, kernel: &Function) -> String {

@@ -29,6 +29,8 @@ pub fn result(encoding: Encoding) -> lsp::InitializeResult {
             .into(),
         ),
         code_lens_provider: Some(lsp::CodeLensOptions::default()),
+        document_symbol_provider: Some(true.into()),
+        inlay_hint_provider: Some(true.into()),
         execute_command_provider: Some(lsp::ExecuteCommandOptions {
             commands: execute_command::COMMANDS
                 .iter()

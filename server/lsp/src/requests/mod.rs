@@ -2,7 +2,9 @@
 
 pub mod code_action;
 pub mod code_lens;
+pub mod document_symbol;
 pub mod execute_command;
 pub mod hover;
 pub mod initialize;
+pub mod inlay_hint;
 pub mod jobs;
