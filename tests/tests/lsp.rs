@@ -939,7 +939,7 @@ fn a_project_file_sets_levels_and_a_comment_silences() {
     let shown = client.diagnostics(&uri, 1);
     assert_eq!(
         (codes(&shown), &shown[0]["severity"]),
-        (vec![RULE.into()], &json!(2))
+        (vec![RULE], &json!(2))
     );
 
     let actions = code_actions(
