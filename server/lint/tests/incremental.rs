@@ -30,6 +30,8 @@ const PIECES: &[&str] = &[
     "}\n",
     "dim3 block(16, 16);\n",
     "const int n = 64;\n",
+    "#include <cuda_runtime.h>\n",
+    "cudaStream_t stream = 0;\n",
     "x[0] += 1;\n",
     " ",
     "(",

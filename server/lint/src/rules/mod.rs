@@ -7,6 +7,7 @@ mod barrier_in_divergent_flow;
 mod broadcast_without_width;
 mod consistent_32_lanes;
 mod cuda_error_code;
+mod cuda_name;
 mod cuda_only_intrinsic;
 mod dynamic_parallelism;
 mod fp8_format;
@@ -68,6 +69,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &fp8_format::RULE,
     &dynamic_parallelism::RULE,
     &cuda_error_code::RULE,
+    &cuda_name::RULE,
     &sync_mask_32_bits::RULE,
     &unused_suppression::RULE,
 ];
