@@ -26,6 +26,7 @@ mod matrix_builtin_missing;
 mod missing_barrier_in_loop;
 mod mixed_wave_sizes;
 mod padding_breaks_vector_alignment;
+mod silent_empty_on_target;
 mod sync_argument_order;
 mod sync_mask_32_bits;
 mod sync_mask_not_active;
@@ -70,6 +71,7 @@ pub(crate) static TABLE: &[&Rule] = &[
     &dynamic_parallelism::RULE,
     &cuda_error_code::RULE,
     &cuda_name::RULE,
+    &silent_empty_on_target::RULE,
     &sync_mask_32_bits::RULE,
     &unused_suppression::RULE,
 ];
